@@ -44,7 +44,7 @@ use crate::{
         kernel_services::KernelServices,
         kernel_tables::KernelTables,
         location_table::{LocationTable, LocationsBefore},
-        node_table::NodeTable,
+        node_table::{NodeBefore, NodeTable},
         path_table::PathTable,
         peers::Peers,
         station_table::StationTable,
@@ -180,6 +180,8 @@ impl Datapath {
             takeover.seeds,
             timeouts,
         )?;
+        let source_ranges = [registry::FamilyMaps::V4, registry::FamilyMaps::V6]
+            .map(|maps| copies.room(maps.source_ranges.name));
         let mut this = Self {
             stale_sockets: Arc::new(StaleSockets::open(&mut ebpf, swept(&options.sockets))?),
             publisher: DualPublisher::counting(
@@ -234,6 +236,7 @@ impl Datapath {
             handover,
             moves: moves.transpose()?,
         };
+        this.publisher.set_source_range_capacity(source_ranges);
         let mut names = Loaded::ALWAYS.to_vec();
         names.extend(this.uplinks.are_any().then_some(programs::XDP));
         names.extend(this.sockets.wanted());
@@ -332,6 +335,11 @@ impl Datapath {
         tables
     }
 
+    /// The number of source ranges that there is room for, of IPv4 and of IPv6.
+    pub const fn source_range_capacity(&self) -> [u32; 2] {
+        self.publisher.source_range_capacity()
+    }
+
     /// The Maglev tables, and whose do not fit.
     pub fn maglev_use(&self) -> MaglevUse {
         self.publisher.maglev_use()
@@ -393,6 +401,21 @@ impl Datapath {
         self.paths_v6.set(&known.ways);
         let are_any_narrow = self.paths_v4.are_any_narrow() || self.paths_v6.are_any_narrow();
         self.variables.set_narrow(are_any_narrow);
+    }
+
+    /// What the programs know of this node.
+    pub fn node(&self) -> NodeBefore {
+        NodeBefore {
+            v4: self.node_v4.state(),
+            v6: self.node_v6.state(),
+        }
+    }
+
+    /// Takes back what was set of this node since.
+    pub fn restore_node(&mut self, before: &NodeBefore) {
+        let NodeBefore { v4, v6 } = before;
+        self.node_writes += self.node_v4.restore(v4) + self.node_v6.restore(v6);
+        self.show_located();
     }
 
     /// Has the programs know the nodes where addresses are, those that have none left out. Gives what was

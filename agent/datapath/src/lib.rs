@@ -48,6 +48,7 @@ pub use self::{
         },
         location_table::LocationsBefore,
         memory_tables::MemoryTables,
+        node_table::NodeBefore,
         service_table::{ServiceCounts, TrafficCounts},
         table_sizes::{TableSizes, Uses},
         table_use::TableUse,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use aya::Ebpf;
 use bytemuck::Zeroable as _;
 use ipnet::IpNet;
-use shunt_common::{Address as _, NodeIps};
+use shunt_common::{Address as _, NodeIps, V4, V6};
 use shunt_model::unusable;
 use tracing::{info, warn};
 
@@ -14,6 +14,13 @@ use crate::{
     maps::{address_filter::AddressFilter, family::FromIp, object_maps},
     sys::{preferred_source::preferred_source, shared_array::SharedArray},
 };
+
+/// What the programs knew of this node before an event.
+#[derive(Debug)]
+pub struct NodeBefore {
+    pub(crate) v4: NodeIps<V4>,
+    pub(crate) v6: NodeIps<V6>,
+}
 
 /// The table of one family, of one entry.
 #[derive(Debug)]
@@ -68,6 +75,26 @@ impl<F: FromIp> NodeTable<F> {
             node.pod_frontends = new;
             self.table.write(0, node);
         }
+    }
+
+    /// Returns what the programs know of the node.
+    pub(crate) fn state(&self) -> NodeIps<F> {
+        self.table.read(0)
+    }
+
+    /// Makes the table what it was before an event that has failed. Connections to a pod's address may live on that
+    /// were opened meanwhile. Gives the number of writes.
+    pub(crate) fn restore(&mut self, before: &NodeIps<F>) -> u64 {
+        let now = self.table.read(0);
+        let mut after = *before;
+        if now.pod_frontends == NodeIps::<F>::SOME {
+            after.pod_frontends = now.pod_frontends;
+        }
+        if after == now {
+            return 0;
+        }
+        self.table.write(0, after);
+        1
     }
 
     /// Returns the address for connections from outside to backends elsewhere.
@@ -175,8 +202,6 @@ fn replaced<F: FromIp>(
 
 #[cfg(test)]
 mod tests {
-    use shunt_common::V4;
-
     use super::*;
 
     #[test]

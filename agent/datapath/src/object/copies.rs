@@ -100,6 +100,13 @@ impl TableCopies {
         })
     }
 
+    /// Returns the number of entries that the table of this name has room for; 0 if there is none.
+    pub(crate) fn room(&self, name: &str) -> u32 {
+        let mut tables = self.tables.iter();
+        let found = tables.find(|table| table.name == name);
+        found.map_or(0, |table| table.count)
+    }
+
     /// Each constant by its name, as the programs hold it.
     pub fn constants(&self) -> &[(&'static str, Box<[u8]>)] {
         &self.constants

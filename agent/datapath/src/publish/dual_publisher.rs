@@ -54,6 +54,20 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         }
     }
 
+    /// Sets the number of entries that the tables of source ranges have room for, of IPv4 and of IPv6.
+    pub(crate) const fn set_source_range_capacity(&mut self, [v4, v6]: [u32; 2]) {
+        self.v4.set_source_range_capacity(v4);
+        self.v6.set_source_range_capacity(v6);
+    }
+
+    /// The number of entries that the tables of source ranges have room for, of IPv4 and of IPv6.
+    pub const fn source_range_capacity(&self) -> [u32; 2] {
+        [
+            self.v4.source_range_capacity(),
+            self.v6.source_range_capacity(),
+        ]
+    }
+
     /// The service ports that are counted.
     pub const fn services(&self) -> &Arc<Services> {
         &self.services

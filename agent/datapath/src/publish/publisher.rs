@@ -72,6 +72,8 @@ pub(crate) struct Publisher<F: Family, T> {
     slots: RangeAllocator,
     backends: IndexAllocator,
     source_ranges: HashMap<FrontendKey<F>, List<F>>,
+    /// The number of entries that the table of source ranges has room for.
+    source_range_capacity: u32,
     retired: Retired,
     retired_source_ranges: Vec<source_ranges::Entry<F>>,
     services: FamilyServices,
@@ -119,6 +121,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
             backends: IndexAllocator::new(capacity.backends),
             source_ranges: HashMap::new(),
+            source_range_capacity: u32::MAX,
             retired: Retired::default(),
             retired_source_ranges: Vec::new(),
             services,
@@ -130,6 +133,16 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     pub(crate) fn new(tables: T) -> Self {
         use crate::{maps::service_table::FrontendsOf, publish::services::Services};
         Self::counting(tables, Services::in_memory().of_family(FrontendsOf::V4))
+    }
+
+    /// Sets the number of entries that the table of source ranges has room for.
+    pub(crate) const fn set_source_range_capacity(&mut self, entries: u32) {
+        self.source_range_capacity = entries;
+    }
+
+    /// The number of entries that the table of source ranges has room for.
+    pub(crate) const fn source_range_capacity(&self) -> u32 {
+        self.source_range_capacity
     }
 
     /// Has these Maglev tables at hand from now on, in place of those before.

@@ -3,10 +3,13 @@
 //! A new list is written where no packet looks, takes effect with the frontend's new cell, in the
 //! same store, and the old one is removed after a grace period.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    io::ErrorKind,
+};
 
 use ipnet::IpNet;
-use shunt_common::{Cell, Family, FrontendKey, SourceRange};
+use shunt_common::{Cell, Family, FrontendKey, SourceRange, registry::Size};
 use tracing::warn;
 
 use shunt_model::Frontend;
@@ -71,23 +74,50 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         written: &mut Written<F>,
     ) -> Result<(), TableError> {
         for (key, frontend) in wanted {
-            let known = self.source_ranges.get(key);
-            let second = known.is_some_and(|known| known.second);
-            let same = List::new(*key, &frontend.sources, second);
-            if same.entries.is_empty() || known == Some(&same) {
+            let Some(list) = self.new_list(key, frontend) else {
                 continue;
-            }
-            let list = List::new(*key, &frontend.sources, known.is_some() && !second);
+            };
             let refused = list
                 .entries
                 .iter()
                 .find_map(|(bits, range)| self.tables.insert_source_range(*bits, *range).err());
             written.0.insert(*key, list);
             if let Some(error) = refused {
-                return Err(error);
+                return Err(self.refusal(error, wanted));
             }
         }
         Ok(())
+    }
+
+    /// The list of a frontend that is to be written, if it has one and has another until now.
+    fn new_list(&self, key: &FrontendKey<F>, frontend: &Frontend) -> Option<List<F>> {
+        let known = self.source_ranges.get(key);
+        let second = known.is_some_and(|known| known.second);
+        let same = List::new(*key, &frontend.sources, second);
+        let is_new = !same.entries.is_empty() && known != Some(&same);
+        is_new.then(|| List::new(*key, &frontend.sources, known.is_some() && !second))
+    }
+
+    /// The reason for which the table did not take the lists of `wanted`: a full table, or else the kernel's `error`.
+    fn refusal(&self, error: TableError, wanted: &[(FrontendKey<F>, &Frontend)]) -> TableError {
+        match error {
+            TableError::Kernel { source, .. } if source.kind() == ErrorKind::StorageFull => {
+                let new = wanted.iter();
+                let new = new.filter_map(|(key, frontend)| self.new_list(key, frontend));
+                let needed: usize = new.map(|list| list.entries.len()).sum();
+                let held = self.source_ranges.values().map(|list| list.entries.len());
+                let held = held.sum::<usize>() + self.retired_source_ranges.len();
+                let capacity = self.source_range_capacity;
+                TableError::Full {
+                    table: Size::SourceRanges,
+                    family: F::NAME,
+                    needed: u32::try_from(needed).unwrap_or(u32::MAX),
+                    free: capacity.saturating_sub(u32::try_from(held).unwrap_or(u32::MAX)),
+                    capacity,
+                }
+            }
+            error => error,
+        }
     }
 
     /// Removes lists that never held.
