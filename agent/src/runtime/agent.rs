@@ -1,6 +1,7 @@
 //! The agent: each event is planned, published, and only then known.
 
 mod fit;
+mod give_way;
 mod undecided;
 
 use std::{
@@ -13,6 +14,7 @@ use std::{
 
 use shunt_datapath::{
     Datapath, InterfaceState, InterfaceStatus, Machine, MaglevRecipe, ReadyTables, RemovedFilters,
+    TableError,
 };
 use shunt_model::{
     Changes, EventKind, Footprint, Frontend, FrontendKey, InterfacePattern, Overrides, Plan, Query,
@@ -26,6 +28,7 @@ use crate::runtime::{
     lookup::{followers::Followers, following::Following},
     outcome::{ApplyError, Outcome},
     removal::Removal,
+    room::Shares,
     service_changes::ServiceChanges,
 };
 
@@ -42,6 +45,18 @@ pub struct Foresight {
     pub lacking: HashSet<MaglevRecipe>,
 }
 
+/// A plan that the tables did not take.
+struct Refused {
+    plan: Plan,
+    error: TableError,
+}
+
+impl From<Box<Refused>> for ApplyError {
+    fn from(refused: Box<Refused>) -> Self {
+        Self::Tables(refused.error)
+    }
+}
+
 /// The renderer and the datapath that it drives.
 pub struct Agent {
     renderer: Renderer,
@@ -56,6 +71,8 @@ pub struct Agent {
     failed_hooks: Vec<String>,
     /// What has changed of each service, if anybody wants to know.
     changes: Option<Arc<ServiceChanges>>,
+    /// What the services take of the tables, at this generation of the renderer's state.
+    shares: Option<(u64, Shares)>,
 }
 
 impl fmt::Debug for Agent {
@@ -84,6 +101,7 @@ impl Agent {
             absent: BTreeMap::new(),
             failed_hooks: Vec::new(),
             changes: None,
+            shares: None,
         };
         agent.reconcile_interfaces();
         agent
@@ -139,7 +157,7 @@ impl Agent {
     }
 
     /// As [`Self::apply`], with Maglev tables that were made before. Of a Resync that does not fit into the tables,
-    /// what does is applied. With the event, health checks of services change so. It may remove this share of all frontends, in percent, or any if none is given.
+    /// what does is applied. If a service finds no room, those of namespaces that have more may give way. With the event, health checks of services change so. It may remove this share of all frontends, in percent, or any if none is given.
     ///
     /// # Errors
     ///
@@ -151,21 +169,36 @@ impl Agent {
         ready: &ReadyTables,
         max_removal: Option<u8>,
     ) -> Result<Outcome, ApplyError> {
-        let RendererEvent::Resync(snapshot) = event else {
-            return self.apply_whole(event, health_checks, ready, max_removal);
-        };
         let start = Instant::now();
+        let RendererEvent::Resync(snapshot) = event else {
+            let service = event.subject().service().cloned();
+            let plan = self.plan_within(event, max_removal)?;
+            let outcome = match self.install(plan, health_checks, ready) {
+                Ok(outcome) => outcome,
+                Err(refused) => self.apply_in_place_of_others(
+                    refused,
+                    service.as_deref(),
+                    health_checks,
+                    max_removal,
+                )?,
+            };
+            return Ok(Outcome {
+                took: start.elapsed(),
+                ..outcome
+            });
+        };
         let whole = RendererEvent::Resync(snapshot.clone());
-        match self.apply_whole(whole, health_checks, ready, max_removal) {
+        let plan = self.plan_within(whole, max_removal)?;
+        let outcome = match self.install_if_it_may_fit(plan, health_checks, ready) {
             Err(error) if error.is_for_want_of_room() => {
-                let outcome = self.apply_what_fits(&snapshot, error, health_checks, max_removal)?;
-                Ok(Outcome {
-                    took: start.elapsed(),
-                    ..outcome
-                })
+                self.apply_what_fits(&snapshot, error, health_checks, max_removal)?
             }
-            result => result,
-        }
+            result => result?,
+        };
+        Ok(Outcome {
+            took: start.elapsed(),
+            ..outcome
+        })
     }
 
     fn apply_whole(
@@ -175,7 +208,20 @@ impl Agent {
         ready: &ReadyTables,
         max_removal: Option<u8>,
     ) -> Result<Outcome, ApplyError> {
-        let start = Instant::now();
+        let plan = self.plan_within(event, max_removal)?;
+        Ok(self.install(plan, health_checks, ready)?)
+    }
+
+    /// Plans an event.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be rendered, or removes more than it may.
+    fn plan_within(
+        &self,
+        event: RendererEvent,
+        max_removal: Option<u8>,
+    ) -> Result<Plan, ApplyError> {
         let plan = self.renderer.plan(event)?;
         let removal = self.renderer.is_synced() || max_removal.is_some();
         let removal = removal.then(|| self.removal(&plan));
@@ -187,22 +233,23 @@ impl Agent {
         if let Some(Removal { removed, frontends }) = removal.filter(|removal| removal.is_large()) {
             warn!("one event removes {removed} of {frontends} frontends (see --max-removal)");
         }
-        let outcome = self.install(plan, health_checks, ready)?;
-        Ok(Outcome {
-            took: start.elapsed(),
-            ..outcome
-        })
+        Ok(plan)
     }
 
     /// Publishes what a plan changes, and commits it.
+    ///
+    /// # Errors
+    ///
+    /// If the tables do not take it: the plan is given back, and nothing has changed.
     fn install(
         &mut self,
         plan: Plan,
         health_checks: &HealthCheckChange,
         ready: &ReadyTables,
-    ) -> Result<Outcome, ApplyError> {
+    ) -> Result<Outcome, Box<Refused>> {
         // The nodes first: a frontend that the programs find in mode dsr asks for them, and one whose backends are
         // elsewhere for an address of this node.
+        let node = self.datapath.node();
         let located = self.datapath.add_locations(&plan.locations);
         let node_writes = match plan.nodes() {
             Some(nodes) => self
@@ -218,10 +265,8 @@ impl Agent {
             Ok(writes) => writes,
             Err(error) => {
                 self.datapath.restore_locations(located);
-                let own = self.renderer.nodes().own();
-                self.datapath
-                    .set_node_ips(own, self.renderer.host_addresses());
-                return Err(error.into());
+                self.datapath.restore_node(&node);
+                return Err(Box::new(Refused { plan, error }));
             }
         };
         self.datapath.remove_locations(&plan.locations);
@@ -349,7 +394,7 @@ impl Agent {
         let own = plan.nodes().unwrap_or(self.renderer.nodes()).own();
         self.datapath
             .set_node_ips(own, self.renderer.host_addresses());
-        self.install(plan, &HealthCheckChange::None, &ReadyTables::default())
+        Ok(self.install(plan, &HealthCheckChange::None, &ReadyTables::default())?)
     }
 
     /// Returns what follows where no event names a usable address of this host, a sentence for each family.

@@ -12,26 +12,45 @@ use std::{
 };
 
 use shunt_common::{Cell, registry::Size};
+use shunt_datapath::TableError;
 use shunt_model::{Frontend, FrontendKey, ServiceId};
 
 use crate::runtime::table_flags::advice;
 
-/// The tables that may be too small: of frontends, slots and backends, of each family.
-const TABLES: usize = 6;
-const NAMES: [&str; TABLES] = [
-    "frontends (IPv4)",
-    "slots (IPv4)",
-    "backends (IPv4)",
-    "frontends (IPv6)",
-    "slots (IPv6)",
-    "backends (IPv6)",
+/// The tables of one family that may be too small.
+const SIZES: [Size; 4] = [
+    Size::Frontends,
+    Size::Slots,
+    Size::Backends,
+    Size::SourceRanges,
 ];
+const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
+/// The tables of IPv4, and then those of IPv6.
+const TABLES: usize = SIZES.len() * FAMILIES.len();
 
 /// A number of entries of each table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Entries(pub(super) [u64; TABLES]);
+pub(super) struct Entries([u64; TABLES]);
 
 impl Entries {
+    /// Returns the sizes of the tables: of those that are published to, of IPv4 and then of IPv6, and of the source
+    /// ranges of each family.
+    pub(super) fn of_tables(tables: impl Iterator<Item = u64>, source_ranges: [u64; 2]) -> Self {
+        let mut all = [0; TABLES];
+        let others = all.chunks_mut(SIZES.len()).zip(source_ranges);
+        let places = others.flat_map(|(family, source_ranges)| match family {
+            [published @ .., last] => {
+                *last = source_ranges;
+                published
+            }
+            [] => &mut [],
+        });
+        for (place, entries) in places.zip(tables) {
+            *place = entries;
+        }
+        Self(all)
+    }
+
     /// Returns the largest share that this is of any table, in billionths.
     fn share(&self, capacity: &Self) -> u64 {
         let pairs = self.0.iter().zip(capacity.0);
@@ -49,9 +68,29 @@ impl Entries {
         }))
     }
 
+    fn minus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|table| {
+            self.0[table].saturating_sub(other.0[table])
+        }))
+    }
+
     /// Returns the first table that has no room for these entries.
     fn exceeds(&self, capacity: &Self) -> Option<usize> {
         (0..TABLES).find(|table| self.0[*table] > capacity.0[*table])
+    }
+
+    /// Returns the error that names the first table that has no room for these entries.
+    pub(super) fn refusal(&self, capacity: &Self) -> Option<TableError> {
+        let table = self.exceeds(capacity)?;
+        let [needed, capacity] = [self.0[table], capacity.0[table]]
+            .map(|entries| u32::try_from(entries).unwrap_or(u32::MAX));
+        Some(TableError::Full {
+            table: SIZES[table % SIZES.len()],
+            family: FAMILIES[table / SIZES.len()],
+            needed,
+            free: capacity,
+            capacity,
+        })
     }
 
     /// Returns so many percent of each.
@@ -60,19 +99,35 @@ impl Entries {
     }
 }
 
-/// Returns what the services of these frontends take of the tables, at most: what they share is counted once for
-/// each set. A set that is longer than any frontend can hold fits nowhere.
-pub(super) fn needs(frontends: &[(FrontendKey, Frontend)]) -> BTreeMap<Arc<ServiceId>, Entries> {
-    let mut needs: BTreeMap<Arc<ServiceId>, Entries> = BTreeMap::new();
-    let mut sets = HashSet::new();
-    let mut backends = HashSet::new();
+/// Returns what services take of the tables, at most: all that each claims, whoever else claims it too.
+/// `is_translated`: the frontends that are in the tables.
+pub(super) fn needs<'a>(
+    services: impl Iterator<Item = (&'a Arc<ServiceId>, &'a [(FrontendKey, Frontend)])>,
+    is_translated: impl Fn(&FrontendKey) -> bool,
+) -> BTreeMap<Arc<ServiceId>, Entries> {
+    let needs = services.map(|(id, frontends)| {
+        let frontends = frontends.iter().filter(|(key, _)| is_translated(key));
+        (Arc::clone(id), need(frontends))
+    });
+    needs.collect()
+}
+
+/// Returns what frontends take of the tables. What they share is counted once for each set. A set that is longer than
+/// any frontend can hold fits nowhere.
+pub(super) fn need<'a>(frontends: impl Iterator<Item = &'a (FrontendKey, Frontend)>) -> Entries {
+    let Entries(mut needed) = Entries::default();
+    let (mut sets, mut backends) = (HashSet::new(), HashSet::new());
     for (key, frontend) in frontends {
-        let first = if key.address.is_ipv4() { 0 } else { TABLES / 2 };
+        let first = if key.address.is_ipv4() {
+            0
+        } else {
+            SIZES.len()
+        };
+        needed[first + 3] += frontend.sources.len() as u64;
         let others = [&frontend.this_node, &frontend.with_draining];
         let others = others.into_iter().filter_map(Option::as_deref);
         for frontend in others.chain([frontend]) {
             let set = &frontend.backends;
-            let Entries(needed) = needs.entry(Arc::clone(&set.service)).or_default();
             needed[first] += 1;
             if !sets.insert((first, Arc::as_ptr(set))) {
                 continue;
@@ -91,7 +146,50 @@ pub(super) fn needs(frontends: &[(FrontendKey, Frontend)]) -> BTreeMap<Arc<Servi
             }
         }
     }
-    needs
+    Entries(needed)
+}
+
+/// What services take of the tables, and which namespace has the largest share of one.
+#[derive(Debug)]
+pub(super) struct Shares {
+    needs: BTreeMap<Arc<ServiceId>, Entries>,
+    by_namespace: BTreeMap<Box<str>, Entries>,
+    largest: Option<(u64, Box<str>)>,
+}
+
+impl Shares {
+    /// The shares of services that [need](needs) so much.
+    pub(super) fn of(needs: BTreeMap<Arc<ServiceId>, Entries>, capacity: &Entries) -> Self {
+        let mut by_namespace = BTreeMap::<Box<str>, Entries>::new();
+        for (id, needed) in &needs {
+            let all = by_namespace.entry(id.namespace.clone()).or_default();
+            *all = all.plus(needed);
+        }
+        let shares = by_namespace.iter();
+        let shares = shares.map(|(namespace, all)| (all.share(capacity), namespace.clone()));
+        Self {
+            largest: shares.max(),
+            needs,
+            by_namespace,
+        }
+    }
+
+    /// What each service needs.
+    pub(super) const fn needs(&self) -> &BTreeMap<Arc<ServiceId>, Entries> {
+        &self.needs
+    }
+
+    /// Returns true if the namespace of a service that needs so much has, with it, a smaller share than another one.
+    pub(super) fn is_below(&self, id: &ServiceId, needed: &Entries, capacity: &Entries) -> bool {
+        let Some((largest, namespace)) = &self.largest else {
+            return false;
+        };
+        let all = self.by_namespace.get(&id.namespace);
+        let all = all.copied().unwrap_or_default();
+        let before = self.needs.get(id).copied().unwrap_or_default();
+        let after = all.minus(&before).plus(needed);
+        *namespace != id.namespace && after.share(capacity) < *largest
+    }
 }
 
 /// Why a service was left out.
@@ -109,7 +207,8 @@ impl fmt::Display for NoRoom {
             needed,
             capacity,
         } = self;
-        let name = NAMES[*table];
+        let size = SIZES[table % SIZES.len()];
+        let name = format_args!("{} ({})", size.name(), FAMILIES[table / SIZES.len()]);
         if needed > capacity {
             write!(
                 f,
@@ -122,7 +221,6 @@ impl fmt::Display for NoRoom {
                  less, or older ones, have them"
             )?;
         }
-        let size = [Size::Frontends, Size::Slots, Size::Backends][table % (TABLES / 2)];
         match advice(size) {
             Some(advice) => write!(f, "; {advice}"),
             None => Ok(()),
@@ -182,6 +280,13 @@ mod tests {
         Arc::new(ServiceId::new(namespace, name))
     }
 
+    /// So many frontends of IPv4.
+    fn of_frontends(frontends: u64) -> Entries {
+        let mut entries = Entries::default();
+        entries.0[0] = frontends;
+        entries
+    }
+
     /// The names of those that are left out where 100 frontends of IPv4 fit. Each service with its frontends.
     fn names(services: &[(&str, &str, u64)]) -> Vec<String> {
         let ids = services
@@ -189,13 +294,17 @@ mod tests {
             .map(|(namespace, name, _)| id(namespace, name));
         let needs = services
             .iter()
-            .map(|(namespace, name, frontends)| {
-                (id(namespace, name), Entries([*frontends, 0, 0, 0, 0, 0]))
-            })
+            .map(|(namespace, name, frontends)| (id(namespace, name), of_frontends(*frontends)))
             .collect();
         let capacity = Entries([100; TABLES]);
         let left_out = left_out(ids, &needs, &capacity, 100);
         left_out.keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_sizes_of_the_tables_are_in_their_places() {
+        let of_tables = Entries::of_tables([1, 2, 3, 5, 6, 7, 9].into_iter(), [4, 8]);
+        assert_eq!(of_tables, Entries([1, 2, 3, 4, 5, 6, 7, 8]));
     }
 
     #[test]
@@ -229,6 +338,30 @@ mod tests {
     }
 
     #[test]
+    fn only_a_namespace_that_has_less_than_another_finds_room() {
+        let capacity = Entries([100; TABLES]);
+        let services = [("a", "1", 40), ("a", "2", 40), ("b", "1", 20)];
+        let needs =
+            services.map(|(namespace, name, many)| (id(namespace, name), of_frontends(many)));
+        let shares = Shares::of(needs.into(), &capacity);
+        let is_below = |namespace, name, many| {
+            shares.is_below(&id(namespace, name), &of_frontends(many), &capacity)
+        };
+        assert!(is_below("b", "2", 59) && !is_below("b", "2", 60));
+        assert!(
+            is_below("b", "1", 79) && !is_below("b", "1", 80),
+            "in its place"
+        );
+        assert!(is_below("c", "1", 79) && !is_below("c", "1", 80));
+        assert!(!is_below("a", "1", 1), "it has most");
+        assert!(!Shares::of(BTreeMap::new(), &capacity).is_below(
+            &id("a", "1"),
+            &capacity,
+            &capacity
+        ));
+    }
+
+    #[test]
     fn in_one_namespace_the_order_counts_and_smaller_ones_fill_the_rest() {
         let services = [("a", "1", 60), ("a", "2", 50), ("a", "3", 40)];
         assert_eq!(names(&services), ["a/2"]);
@@ -236,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_part_of_the_tables_is_shared_and_the_reason_names_all_of_it() {
-        let needs = BTreeMap::from([(id("a", "1"), Entries([60, 0, 0, 0, 0, 0]))]);
+        let needs = BTreeMap::from([(id("a", "1"), of_frontends(60))]);
         let of = |percent| left_out([id("a", "1")], &needs, &Entries([100; TABLES]), percent);
         assert!(of(100).is_empty() && of(75).is_empty());
         let reason = of(50).values().next().map(ToString::to_string);
@@ -247,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_table_without_entries_takes_nothing() {
-        let needs = BTreeMap::from([(id("a", "1"), Entries([1, 0, 0, 0, 0, 0]))]);
+        let needs = BTreeMap::from([(id("a", "1"), of_frontends(1))]);
         let left_out = left_out(
             [id("a", "1"), id("a", "2")],
             &needs,

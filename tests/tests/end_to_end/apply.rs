@@ -8,7 +8,7 @@ use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, is_root};
 use crate::{
     command::{shunt, shunt_at},
     service::Service,
-    world::{World, binary, resync, resync_with},
+    world::{REQUEST, World, binary, resync, resync_with},
 };
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/example-events.jsonl");
@@ -156,8 +156,194 @@ fn a_resync_takes_effect_without_the_services_that_do_not_fit() {
         for ip in [first, last] {
             world.ask_from_pod(Target::tcp(format!("{ip}:80").parse().unwrap()), 5);
         }
+        let log = world.agent.log();
+        assert!(
+            !log.contains("go on from another address"),
+            "a try that fails leaves the address of SNAT: {log}"
+        );
         world = world.stopped().start(&[]);
     }
+}
+
+/// As [`small`], in this namespace and with external addresses, which may be those of others too.
+fn sharing(world: &World, namespace: &str, ip: &str, external: std::ops::Range<u8>) -> Value {
+    let mut service = small(world, "web", ip);
+    service["id"]["namespace"] = namespace.into();
+    let external = external.map(|last| format!("203.0.113.{last}"));
+    service["external_ips"] = external.collect();
+    service
+}
+
+#[test]
+fn services_that_share_addresses_with_one_that_is_left_out_are_counted_with_them() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    // There is room for 64 frontends. The first service has the addresses of all others, until it is left out.
+    let snapshot = resync_with(&[
+        sharing(&world, "a", "10.96.0.30", 100..170),
+        sharing(&world, "b", "10.96.0.31", 100..130),
+        sharing(&world, "c", "10.96.0.32", 110..140),
+        sharing(&world, "d", "10.96.0.33", 120..150),
+        sharing(&world, "e", "10.96.0.34", 130..160),
+        sharing(&world, "f", "10.96.0.35", 0..0),
+    ]);
+    let mut world = world.stopped().start(&[]);
+    // The first Resync, and then one over what that has pinned.
+    for _ in 0..2 {
+        let ran = world.apply_lines(&[&snapshot]);
+        for namespace in ["a", "d", "e"] {
+            let words = format!("service {namespace}/web does not fit and is left out: ");
+            assert!(ran.errors.contains(&words), "{}", ran.errors);
+        }
+        assert_eq!((ran.status, ran.errors.lines().count()), (1, 3));
+        for ip in ["10.96.0.31", "10.96.0.32", "10.96.0.35"] {
+            world.ask_from_pod(Target::tcp(format!("{ip}:80").parse().unwrap()), 5);
+        }
+        let log = world.agent.log();
+        assert!(
+            !log.contains("go on from another address"),
+            "a try that fails leaves the address of SNAT: {log}"
+        );
+        let again = world.apply_lines(&[&snapshot]);
+        assert!(again.output.contains(" 0 writes"), "{}", again.output);
+        world = world.stopped().start(&[]);
+    }
+}
+
+#[test]
+fn services_of_the_namespace_that_has_most_give_way_to_one_of_another() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let add = |service: Value| json!({ "event": "AddService", "service": service }).to_string();
+    let crowd = |last: u8| {
+        let mut service = small(
+            &world,
+            &format!("web-{last:02}"),
+            &format!("10.96.1.{last}"),
+        );
+        service["id"]["namespace"] = "crowd".into();
+        add(service)
+    };
+    // There is room for 64 frontends.
+    let crowd: Vec<String> = (0..64).map(crowd).collect();
+    let lines: Vec<&str> = crowd.iter().map(String::as_str).collect();
+    world.apply_lines(&lines).clean();
+    let target = |ip: &str| Target::tcp(format!("{ip}:80").parse().unwrap());
+    let mut open = world
+        .client_pod()
+        .enter(|| target("10.96.1.63").connect().unwrap());
+    open.echo(REQUEST).unwrap();
+    // A namespace that would have more with it finds no room.
+    let large = add(sharing(&world, "other", "10.96.0.31", 100..180));
+    let ran = world.apply_lines(&[&large]);
+    assert!(
+        ran.errors.contains("the frontends table is full"),
+        "{}",
+        ran.errors
+    );
+    let other = add(sharing(&world, "other", "10.96.0.31", 100..110));
+    let ran = world.apply_lines(&[&other]);
+    let left_out: Vec<String> = (53..64)
+        .map(|last| format!("service crowd/web-{last} does not fit and is left out: "))
+        .collect();
+    assert_eq!(ran.errors.lines().count(), left_out.len(), "{}", ran.errors);
+    for words in &left_out {
+        assert!(ran.errors.contains(words), "{}", ran.errors);
+    }
+    for ip in ["10.96.0.31", "203.0.113.105", "10.96.1.52"] {
+        world.ask_from_pod(target(ip), 5);
+    }
+    open.echo(REQUEST).unwrap();
+    // It does not get its room back from those that have less.
+    let ran = world.apply_lines(&[&crowd[63]]);
+    assert!(
+        ran.errors.contains("the frontends table is full"),
+        "{}",
+        ran.errors
+    );
+    world.ask_from_pod(target("10.96.0.31"), 5);
+}
+
+/// As [`small`], with addresses of a balancer's and so many source ranges.
+fn guarded(world: &World, name: &str, ip: &str, balancer: [&str; 2], ranges: u16) -> Value {
+    let mut service = small(world, name, ip);
+    service["load_balancer_ips"] = json!(balancer);
+    let ranges = (0..ranges).flat_map(|number| {
+        let [high, low] = number.to_be_bytes();
+        [
+            format!("172.{high}.{low}.0/24"),
+            format!("2001:db8:{number:x}::/48"),
+        ]
+    });
+    service["load_balancer_source_ranges"] = ranges.collect();
+    service
+}
+
+#[test]
+fn a_resync_takes_effect_without_the_source_ranges_that_do_not_fit() {
+    let Some(world) = World::with_flags(&["--max-source-ranges", "64"]) else {
+        return;
+    };
+    let [first, last] = ["10.96.0.31", "10.96.0.32"];
+    let snapshot = resync_with(&[
+        guarded(&world, "first", first, ["192.0.2.1", "2001:db8::1"], 40),
+        guarded(
+            &world,
+            "large",
+            "10.96.0.30",
+            ["192.0.2.2", "2001:db8::2"],
+            65,
+        ),
+        guarded(
+            &world,
+            "next",
+            "10.96.0.33",
+            ["192.0.2.3", "2001:db8::3"],
+            30,
+        ),
+        guarded(&world, "last", last, ["192.0.2.4", "2001:db8::4"], 20),
+    ]);
+    let mut world = world.stopped().start(&["--max-source-ranges", "64"]);
+    for _ in 0..2 {
+        let ran = world.apply_lines(&[&snapshot]);
+        let lines: Vec<&str> = ran.errors.lines().collect();
+        let expected = [
+            (
+                "large",
+                "it needs 65 entries of the source ranges (IPv4) table, which has 64; ",
+            ),
+            (
+                "next",
+                "it needs 30 of the 64 entries of the source ranges (IPv4) table, ",
+            ),
+        ];
+        assert_eq!((ran.status, lines.len()), (1, expected.len()), "{lines:?}");
+        for (line, (name, reason)) in lines.iter().zip(expected) {
+            let words = format!("service default/{name} does not fit and is left out: {reason}");
+            assert!(line.contains(&words), "{line}");
+            assert!(line.contains("--max-source-ranges"), "{line}");
+        }
+        for ip in [first, last] {
+            world.ask_from_pod(Target::tcp(format!("{ip}:80").parse().unwrap()), 5);
+        }
+        let again = world.apply_lines(&[&snapshot]);
+        assert!(again.output.contains(" 0 writes"), "{}", again.output);
+        world = world.stopped().start(&["--max-source-ranges", "64"]);
+    }
+    // An event that finds no room names the table too.
+    let next = guarded(
+        &world,
+        "next",
+        "10.96.0.33",
+        ["192.0.2.3", "2001:db8::3"],
+        65,
+    );
+    let event = json!({ "event": "AddService", "service": next }).to_string();
+    let ran = world.apply_lines(&[&snapshot, &event]);
+    let words = "the source ranges table is full (IPv4): ";
+    assert!(ran.errors.contains(words), "{}", ran.errors);
 }
 
 #[test]

@@ -83,6 +83,13 @@ impl Entry {
         })
     }
 
+    /// The age of the service, and of its first claim.
+    pub(super) fn age(&self) -> Age {
+        let numbers = self.ages.values().map(|age| age.number);
+        let first = numbers.min().unwrap_or(Age::MAX.number);
+        Age::new(false, self.service.seniority, first)
+    }
+
     /// The frontends that the service claims, sorted by key.
     pub(crate) fn frontends(&self) -> &[(FrontendKey, Frontend)] {
         &self.frontends

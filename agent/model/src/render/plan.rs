@@ -18,6 +18,7 @@ use crate::{
         locations::Locations,
         nodes::NodeAddresses,
     },
+    service::Service,
     service_id::ServiceId,
     workload::{Workload, WorkloadUpdate},
 };
@@ -70,6 +71,19 @@ impl Plan {
     /// The nodes, if the event says who they are.
     pub const fn nodes(&self) -> Option<&NodeAddresses> {
         self.nodes.as_ref()
+    }
+
+    /// A service that the event concerns and that is there after it, as events say it.
+    pub fn told(&self, id: &ServiceId) -> Option<&Arc<Service>> {
+        let entry = self.services.get(id)?.as_ref()?;
+        Some(&entry.told)
+    }
+
+    /// The services that the event concerns and that are there after it, each with all frontends that it claims: also
+    /// those that an older claim of another service withholds.
+    pub fn claims(&self) -> impl Iterator<Item = (&Arc<ServiceId>, &[(FrontendKey, Frontend)])> {
+        let services = self.services.iter();
+        services.filter_map(|(id, entry)| Some((id, entry.as_ref()?.frontends())))
     }
 }
 

@@ -15,9 +15,11 @@ use crate::{
     interface_pattern::InterfacePattern,
     overrides::{Override, Overrides},
     render::{
+        age::Age,
         backend_sets::maglev_entries,
         conflict::Conflict,
         draft::Draft,
+        entry::Entry,
         error::RenderError,
         frontend::{Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
@@ -119,6 +121,44 @@ impl Renderer {
     /// [`plan_host_addresses`](Self::plan_host_addresses) says, and every event that comes.
     pub fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
         self.state.options.host_addresses = addresses;
+    }
+
+    /// Returns all that the renderer knows as a Resync brings it, with this service in the form that it has now. The
+    /// services are sorted by age, as far as it is known, and by their first claims.
+    pub fn snapshot_with(&self, service: &Arc<Service>) -> Snapshot {
+        let State {
+            nodes,
+            services,
+            frontend_ifs,
+            backend_ifs,
+            service_cidrs,
+            cluster_nodes,
+            residents,
+            ..
+        } = &self.state;
+        let others = services
+            .values()
+            .filter(|entry| entry.told.id != service.id);
+        let mut all: Vec<_> = others.map(|entry| (entry.age(), &entry.told)).collect();
+        let age = services.get(&service.id).map(Entry::age);
+        let number = age.map_or(Age::MAX.number, |age| age.number);
+        all.push((Age::new(false, service.seniority, number), service));
+        all.sort_by_key(|(age, _)| *age);
+        Snapshot {
+            node_ips: nodes.all() | nodes.left_out(),
+            services: all.into_iter().map(|(_, told)| (**told).clone()).collect(),
+            frontend_ifs: frontend_ifs.clone(),
+            backend_ifs: backend_ifs.clone(),
+            service_cidrs: service_cidrs.clone(),
+            nodes: cluster_nodes.clone(),
+            workloads: residents.all().cloned().collect(),
+        }
+    }
+
+    /// All services, each with the frontends that it claims.
+    pub fn claims(&self) -> impl Iterator<Item = (&Arc<ServiceId>, &[(FrontendKey, Frontend)])> {
+        let services = self.state.services.iter();
+        services.map(|(id, entry)| (id, entry.frontends()))
     }
 
     /// What the host's addresses, as they are now, change without an event.

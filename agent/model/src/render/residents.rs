@@ -67,6 +67,11 @@ impl Residents {
         }
     }
 
+    /// All workloads.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Workload>> {
+        self.known.values()
+    }
+
     /// The workload of this identity.
     pub(crate) fn known(&self, id: &WorkloadId) -> Option<&Arc<Workload>> {
         self.known.get(id)

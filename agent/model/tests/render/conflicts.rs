@@ -1,6 +1,6 @@
 //! Two services that claim one frontend.
 
-use std::slice;
+use std::{collections::BTreeMap, slice, sync::Arc};
 
 use shunt_model::{RendererEvent, Seniority, Service, decode};
 
@@ -232,6 +232,42 @@ fn of_age(name: &str, created: i64) -> RendererEvent {
         seniority: Some(Seniority::new(created, name)),
         ..service
     })
+}
+
+#[test]
+fn what_is_known_is_a_resync_that_changes_nothing_with_the_oldest_services_first() {
+    let mut world = World::synced(&["192.168.16.10", "fe80::2"], &[]);
+    world.tell(&add(&claim("unknown")));
+    for (name, created) in [("young", 3), ("old", 1), ("middle", 2)] {
+        world.apply(of_age(name, created)).unwrap();
+    }
+    world.tell(&add(&claim("last")));
+    let RendererEvent::UpdateService(middle) = of_age("middle", 2) else {
+        unreachable!("it is updated");
+    };
+    let snapshot = world.renderer.snapshot_with(&Arc::new(middle));
+    let names: Vec<String> = snapshot
+        .services
+        .iter()
+        .map(|service| service.id.name.to_string())
+        .collect();
+    assert_eq!(names, ["old", "middle", "young", "unknown", "last"]);
+    let plan = world
+        .renderer
+        .plan(RendererEvent::Resync(snapshot))
+        .unwrap();
+    assert!(plan.changes.is_empty(), "{:?}", plan.changes);
+    let claims: BTreeMap<_, _> = plan.claims().collect();
+    assert_eq!(claims.len(), names.len(), "also of those that wait");
+    let known: BTreeMap<_, _> = world.renderer.claims().collect();
+    assert_eq!(claims, known);
+    // One that is not known yet is among them.
+    let RendererEvent::UpdateService(new) = of_age("new", 0) else {
+        unreachable!("it is updated");
+    };
+    let snapshot = world.renderer.snapshot_with(&Arc::new(new));
+    assert_eq!(&*snapshot.services[0].id.name, "new");
+    assert_eq!(snapshot.services.len(), names.len() + 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use shunt_datapath::ReadyTables;
-use shunt_model::{Frontend, FrontendKey, RendererEvent, ServiceId, Snapshot};
+use shunt_model::{Frontend, FrontendKey, Plan, RendererEvent, ServiceId, Snapshot};
 use tracing::warn;
 
 use crate::runtime::{
@@ -21,6 +21,23 @@ use crate::runtime::{
 const PARTS: [u64; 4] = [100, 90, 75, 50];
 
 impl Agent {
+    /// Publishes and commits the plan of a Resync, unless its frontends are too many for the tables anyway. A try that
+    /// fails writes where no packet looks, and what it has written there is cleared: the same Resync twice writes
+    /// nothing only without it.
+    pub(super) fn install_if_it_may_fit(
+        &mut self,
+        plan: Plan,
+        health_checks: &HealthCheckChange,
+        ready: &ReadyTables,
+    ) -> Result<Outcome, ApplyError> {
+        let frontends = plan.snapshot.iter().flatten();
+        let translated = frontends.filter(|(key, _)| self.datapath.translates(key));
+        if let Some(full) = room::need(translated).refusal(&self.capacity()) {
+            return Err(full.into());
+        }
+        Ok(self.install(plan, health_checks, ready)?)
+    }
+
     /// Applies a Resync without the services that do not fit, as if it did not have them. `error`: what the tables
     /// said to all of it.
     pub(super) fn apply_what_fits(
@@ -30,12 +47,15 @@ impl Agent {
         health_checks: &HealthCheckChange,
         max_removal: Option<u8>,
     ) -> Result<Outcome, ApplyError> {
-        let plan = self
+        let mut plan = self
             .renderer
             .plan(RendererEvent::Resync(snapshot.clone()))?;
-        let mut frontends = plan.snapshot.unwrap_or_default();
+        let mut frontends = plan.snapshot.take().unwrap_or_default();
         frontends.retain(|(key, _)| self.datapath.translates(key));
-        let (capacity, needs) = (self.capacity(), room::needs(&frontends));
+        // By what each service claims: where one is left out, others have the frontends that they share with it.
+        let translates = |key: &FrontendKey| self.datapath.translates(key);
+        let needs = room::needs(plan.claims(), translates);
+        let capacity = self.capacity();
         let mut tried = BTreeMap::new();
         for part in PARTS {
             let services = snapshot.services.iter();
@@ -98,11 +118,11 @@ impl Agent {
         }
     }
 
-    /// How many entries the tables have, in the order of [`room`].
-    fn capacity(&self) -> Entries {
+    /// Returns the number of entries that the tables have, in the order of [`room`].
+    pub(super) fn capacity(&self) -> Entries {
         let tables = self.datapath.table_use();
-        Entries(std::array::from_fn(|table| {
-            tables.get(table).map_or(0, |table| table.capacity.into())
-        }))
+        let tables = tables.iter().map(|table| u64::from(table.capacity));
+        let source_ranges = self.datapath.source_range_capacity().map(u64::from);
+        Entries::of_tables(tables, source_ranges)
     }
 }

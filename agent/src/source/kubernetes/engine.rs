@@ -342,7 +342,14 @@ impl Engine {
         });
         match &result {
             Ok(_) => self.failures.remove(about.topic()),
-            Err(_) => self.failures.add(about.topic(), Instant::now()),
+            Err(reason) => {
+                let is_new = self.failures.add(about.topic(), Instant::now());
+                if let About::Service { id, .. } = &about
+                    && is_new
+                {
+                    self.tell_left_out(id, reason);
+                }
+            }
         }
         match (about, result) {
             (
@@ -372,11 +379,12 @@ impl Engine {
             (About::NodeIps(node_ips), Ok(_)) => self.told_node_ips = node_ips,
             (About::ServiceCidrs(cidrs), Ok(_)) => self.told_service_cidrs = cidrs,
             (About::Pods(ids), Err(_)) => self.pods.tell_again(ids),
-            (About::Service { id, mark }, Ok(_)) => {
+            (About::Service { id, mark }, Ok(refused)) => {
                 match mark {
                     Some(_) => self.told.insert(id, mark),
                     None => self.told.remove(&id),
                 };
+                self.without(refused);
             }
             (About::Service { id, .. }, Err(reason)) => {
                 // What the renderer has of it stays, and is not what is known here.
@@ -393,13 +401,15 @@ impl Engine {
         self.show();
     }
 
-    /// The first event, or one like it, took effect without these services. Each is tried again by itself.
+    /// An event took effect without these services, or they gave way to its service. Each is tried again by itself.
     fn without(&mut self, services: BTreeMap<ServiceId, String>) {
         let now = Instant::now();
         for (id, reason) in services {
             let id = Arc::new(id);
             self.told.remove(&id);
-            self.failures.add(Topic::Service(&id), now);
+            if self.failures.add(Topic::Service(&id), now) {
+                self.tell_left_out(&id, &reason);
+            }
             let text = id.to_string();
             self.monitor.update(|state| {
                 let untranslated = state.untranslated.entry(text).or_default();

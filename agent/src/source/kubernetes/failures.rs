@@ -48,18 +48,24 @@ struct Failure {
 }
 
 impl Failures {
-    /// An event failed.
-    pub(super) fn add(&mut self, topic: Topic<'_>, now: Instant) {
+    /// An event failed. Returns true if the one before it did not.
+    pub(super) fn add(&mut self, topic: Topic<'_>, now: Instant) -> bool {
         match topic {
             Topic::General(general) => {
                 let failure = Failure {
                     since: now,
                     is_put_off: true,
                 };
-                self.general.entry(general).or_insert(failure).is_put_off = true;
+                let known = self.general.insert(general, failure);
+                if let (Some(known), Some(failure)) = (&known, self.general.get_mut(&general)) {
+                    failure.since = known.since;
+                }
+                known.is_none()
             }
             Topic::Service(id) => {
+                let count = self.services.len();
                 self.services.entry(Arc::clone(id)).or_insert(now);
+                self.services.len() > count
             }
         }
     }

@@ -32,7 +32,7 @@ impl Engine {
                 self.is_busy = false;
                 self.has_failed = true;
             }
-            (About::Service { entry, mark }, Ok(_)) => {
+            (About::Service { entry, mark }, Ok(Consequences { refused, .. })) => {
                 self.under_way.remove(&entry);
                 self.failed.remove(&entry);
                 let id = Arc::clone(&self.entries[entry].frontend.id);
@@ -40,6 +40,7 @@ impl Engine {
                     Some(_) => self.told.insert(id, mark),
                     None => self.told.remove(&id),
                 };
+                self.without(refused);
             }
             (About::Service { entry, .. }, Err(reason)) => {
                 self.under_way.remove(&entry);
@@ -56,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// The first event, or one like it, took effect without these services. Each is tried again by itself.
+    /// An event took effect without these services, or they gave way to its service. Each is tried again by itself.
     fn without(&mut self, services: BTreeMap<ServiceId, String>) {
         for (id, reason) in services {
             let mut entries = self.entries.iter();

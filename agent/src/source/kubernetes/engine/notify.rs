@@ -29,6 +29,14 @@ impl Engine {
         }
     }
 
+    /// Has users told that a service is left out, or that its last change is.
+    pub(super) fn tell_left_out(&self, id: &ServiceId, reason: &str) {
+        if let Some(subject) = self.subject(id) {
+            self.outbox
+                .put(Notice::left_out(subject, &self.view.name, reason));
+        }
+    }
+
     /// Takes note of who waits for whom after an event, and has those told whose service waits since
     /// now.
     pub(super) fn look_at_conflicts(&mut self, about: &About, found: Vec<Conflict>) {

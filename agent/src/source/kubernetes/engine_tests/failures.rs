@@ -1,16 +1,22 @@
 //! What the renderer refuses is tried again, and is shown as waiting meanwhile. Health does not depend on it.
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     time::{Duration, Instant},
 };
 
 use serde_json::json;
 
+use shunt_model::ServiceId;
+
 use super::world::{World, service, slice, word};
-use crate::source::kubernetes::{
-    engine::{Change, Work},
-    watch::step::Step,
+use crate::{
+    runtime::outcome::Consequences,
+    source::kubernetes::{
+        engine::{Change, Work},
+        watch::step::Step,
+    },
 };
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -70,6 +76,36 @@ fn a_change_that_fails_waits_from_its_first_failure_on() {
     assert_eq!(world.events().len(), 1);
     assert_eq!((world.waiting(), world.state().pending), (None, 0));
     assert_eq!(world.refused(), 0);
+}
+
+#[test]
+fn a_service_that_gives_way_to_another_one_waits_until_it_fits_again() {
+    let mut world = World::synced();
+    for name in ["old", "new"] {
+        world.engine.take(web(name));
+    }
+    let Work { about, .. } = world.engine.next().unwrap();
+    world.engine.done(about, Ok(Consequences::default()));
+    let Work { about, .. } = world.engine.next().unwrap();
+    let refused = BTreeMap::from([(ServiceId::new("default", "old"), "no room".to_owned())]);
+    let gives_way = Consequences {
+        refused,
+        ..Consequences::default()
+    };
+    world.engine.done(about, Ok(gives_way));
+    let shown = &world.state().untranslated["default/old"];
+    assert_eq!(*shown, ["it is left out: no room"]);
+    assert_eq!((world.refused(), world.state().pending), (1, 1));
+    assert_eq!(world.events(), [""; 0], "until the next try");
+    world.engine.retry();
+    assert_eq!(world.fail(), "UpdateService default/old");
+    world.engine.retry();
+    assert_eq!(world.events(), ["UpdateService default/old"]);
+    assert_eq!(world.refused(), 0);
+    let notice = world.notices.try_recv().unwrap();
+    let words = "does not translate it: no room";
+    assert!(notice.note.ends_with(words), "{}", notice.note);
+    assert!(world.notices.try_recv().is_err(), "one for all tries");
 }
 
 #[test]

@@ -100,6 +100,16 @@ impl Notice {
         }
     }
 
+    /// Of a Service that a node's tables did not take, as a whole or as it is now.
+    pub(in super::super) fn left_out(regarding: Subject, node: &str, reason: &str) -> Self {
+        Self {
+            reason: Reason::NotTranslated,
+            regarding,
+            related: None,
+            note: cut(format!("node {node} does not translate it: {reason}")),
+        }
+    }
+
     /// Of what is left out of a Service: one for its endpoints, and one for the rest.
     pub(in super::super) fn problems(
         regarding: &Subject,
