@@ -6,7 +6,7 @@ use serde_json::Value;
 use shunt_tests::{PinDir, Sandbox, SocketPath, is_root, wait_until};
 
 use crate::{
-    command::{Ran, shunt_at},
+    command::{Ran, shunt, shunt_at},
     world::World,
 };
 
@@ -88,6 +88,22 @@ fn a_file_of_kubeadms_puts_the_agent_in_kube_proxys_place() {
             "{path}"
         );
     }
+}
+
+#[test]
+fn an_unknown_field_is_an_error_for_a_check_and_a_warning_for_an_agent() {
+    let known = Config::new("known", KUBEADM);
+    let config = Config::new("later", &format!("{KUBEADM}laterField: 1\n"));
+    let Some(world) = World::with_flags(&["--config", config.path()]) else {
+        return;
+    };
+    let log = world.agent.log();
+    assert!(log.contains("laterField"), "{log}");
+    let ran = shunt(&["config", "check", known.path()], "");
+    assert_eq!(ran.status, 0, "{}", ran.errors);
+    let ran = shunt(&["config", "check", config.path()], "");
+    assert_eq!(ran.status, 1);
+    assert!(ran.errors.contains("laterField"), "{}", ran.errors);
 }
 
 /// What an agent says that is not to start with these flags.
