@@ -172,6 +172,8 @@ impl Datapath {
         };
         let moves = pins.as_ref().map(|pins| Moves::begin(pins, outgrown));
         let uplink_table = UplinkTable::take(&mut ebpf)?;
+        let (node_v4, node_v6) = nodes(&ebpf, options)?;
+        let (paths_v4, paths_v6) = paths(&mut ebpf, options)?;
         let variables = Variables::open(&ebpf)?;
         let connections = Connections::open(
             &ebpf,
@@ -193,20 +195,10 @@ impl Datapath {
             locations_v4: LocationTable::take(&mut ebpf)?,
             locations_v6: LocationTable::take(&mut ebpf)?,
             variables,
-            node_v4: NodeTable::open(
-                &ebpf,
-                options.snat_v4,
-                options.hairpin_v4,
-                &options.pod_cidrs,
-            )?,
-            node_v6: NodeTable::open(
-                &ebpf,
-                options.snat_v6,
-                options.hairpin_v6,
-                &options.pod_cidrs,
-            )?,
-            paths_v4: PathTable::take(&mut ebpf, options.snat_v4.is_some(), &options.pod_cidrs)?,
-            paths_v6: PathTable::take(&mut ebpf, options.snat_v6.is_some(), &options.pod_cidrs)?,
+            node_v4,
+            node_v6,
+            paths_v4,
+            paths_v6,
             routes: None,
             node_writes: 0,
             guard: (GuardTable::take(&mut ebpf)?, GuardTable::take(&mut ebpf)?),
@@ -585,6 +577,42 @@ impl Datapath {
     pub const fn stale_sockets(&self) -> &Arc<StaleSockets> {
         &self.stale_sockets
     }
+}
+
+/// Opens the tables of this node's addresses.
+fn nodes(
+    ebpf: &Ebpf,
+    options: &DatapathOptions,
+) -> Result<(NodeTable<V4>, NodeTable<V6>), DatapathError> {
+    let DatapathOptions {
+        snat_v4,
+        snat_v6,
+        hairpin_v4,
+        hairpin_v6,
+        pod_cidrs,
+        ..
+    } = options;
+    Ok((
+        NodeTable::open(ebpf, *snat_v4, *hairpin_v4, pod_cidrs)?,
+        NodeTable::open(ebpf, *snat_v6, *hairpin_v6, pod_cidrs)?,
+    ))
+}
+
+/// Takes the tables of ways out of the loaded object.
+fn paths(
+    ebpf: &mut Ebpf,
+    options: &DatapathOptions,
+) -> Result<(PathTable<V4>, PathTable<V6>), DatapathError> {
+    let DatapathOptions {
+        snat_v4,
+        snat_v6,
+        pod_cidrs,
+        ..
+    } = options;
+    Ok((
+        PathTable::take(ebpf, snat_v4.is_some(), pod_cidrs)?,
+        PathTable::take(ebpf, snat_v6.is_some(), pod_cidrs)?,
+    ))
 }
 
 /// Returns the sockets that leave a backend that is gone: those that are translated, of TCP if an option requires it.
