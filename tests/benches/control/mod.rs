@@ -4,6 +4,7 @@
 //! input. A change is done when the agent says so in its log, which it does after its last write;
 //! afterwards the tables are read back, by its own `status`, and must be what the events say.
 
+mod addresses;
 mod agent;
 mod change;
 mod cold;
@@ -37,6 +38,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     change::run(bench)?;
     resync::run(bench)?;
     node::run(bench)?;
+    addresses::run(bench)?;
     memory::run(bench)?;
     maglev::run(bench)?;
     stale_sockets::run(bench)?;
