@@ -10,7 +10,7 @@ use shunt_tests::{ApiServer, Faults, Namespace, addresses, http_get, wait_until}
 
 use crate::{
     objects::{and, node, ready, service, slice, with},
-    world::{SOON, World, tcp},
+    world::{SOON, World, kill, tcp},
 };
 
 /// An address that two Services want.
@@ -190,6 +190,30 @@ fn users_are_told_once_of_a_conflict_a_health_check_and_a_refused_endpoint() {
         ((published - 4.0).abs() < f64::EPSILON).then_some(())
     })
     .unwrap();
+}
+
+#[test]
+fn an_event_that_the_cluster_has_is_not_made_by_another_agent() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let put = |server: &ApiServer| {
+        server.put(service("refused", "10.96.0.13"));
+        let pods = [ready(Ipv4Addr::LOCALHOST.into()), ready(addresses::POD_A)];
+        server.put(slice("refused", "4", &pods));
+    };
+    put(&world.server);
+    await_told(&world.server, "a user is told", |told| told.len() == 1);
+    let before = told(&world.server);
+    let world = world.restart(kill, |_, _| {});
+    world.await_pods(world.pod(), tcp("10.96.0.13", 80), &["pod-a"]);
+    wait_until("the next agent has nothing to add", SOON, || {
+        let series = "shunt_kubernetes_events_total{result=\"published\"}";
+        let published = counter(world.sandbox.node(), series);
+        ((published - 1.0).abs() < f64::EPSILON).then_some(())
+    })
+    .unwrap();
+    assert_eq!(told(&world.server), before);
 }
 
 #[test]

@@ -32,8 +32,7 @@ impl Engine {
     /// Has users told that a service is left out, or that its last change is.
     pub(super) fn tell_left_out(&self, id: &ServiceId, reason: &str) {
         if let Some(subject) = self.subject(id) {
-            self.outbox
-                .put(Notice::left_out(subject, &self.view.name, reason));
+            self.outbox.put(Notice::left_out(subject, reason));
         }
     }
 

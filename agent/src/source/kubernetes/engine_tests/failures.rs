@@ -103,7 +103,7 @@ fn a_service_that_gives_way_to_another_one_waits_until_it_fits_again() {
     assert_eq!(world.events(), ["UpdateService default/old"]);
     assert_eq!(world.refused(), 0);
     let notice = world.notices.try_recv().unwrap();
-    let words = "does not translate it: no room";
+    let words = "it is not translated: no room";
     assert!(notice.note.ends_with(words), "{}", notice.note);
     assert!(world.notices.try_recv().is_err(), "one for all tries");
 }

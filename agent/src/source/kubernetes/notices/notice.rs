@@ -100,13 +100,14 @@ impl Notice {
         }
     }
 
-    /// Of a Service that a node's tables did not take, as a whole or as it is now.
-    pub(in super::super) fn left_out(regarding: Subject, node: &str, reason: &str) -> Self {
+    /// Of a Service that the tables did not take, as a whole or as it is now. It names no node: those of a cluster have
+    /// the same to say.
+    pub(in super::super) fn left_out(regarding: Subject, reason: &str) -> Self {
         Self {
             reason: Reason::NotTranslated,
             regarding,
             related: None,
-            note: cut(format!("node {node} does not translate it: {reason}")),
+            note: cut(format!("it is not translated: {reason}")),
         }
     }
 
