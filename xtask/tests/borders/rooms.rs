@@ -190,7 +190,15 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
         "percent_encoding",
         &["agent/src/serve/local_api", "agent/src/source/consul"],
     ),
-    ("fnv", &["agent/src/source/local"]),
+    // The same hash of all agents and versions.
+    (
+        "fnv",
+        &[
+            "agent/src/source/consul",
+            "agent/src/source/kubernetes/notices",
+            "agent/src/source/local",
+        ],
+    ),
     (
         "kube",
         &["agent/src/source/kubernetes", "agent/src/controllers"],

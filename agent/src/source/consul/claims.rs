@@ -3,11 +3,13 @@
 
 use std::{
     collections::HashMap,
+    hash::Hasher as _,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use fnv::FnvHasher;
 use hyper::Method;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -175,7 +177,7 @@ async fn put(client: &Client, path: &str, value: &str) -> Result<bool, ClaimErro
 /// agents that start together seldom want the same one for different services.
 fn free(name: &str, range: IpNet, taken: &HashMap<IpAddr, String>) -> Option<IpAddr> {
     let count = size(range).min(MOST);
-    let start = u128::from(fnv(name)) % count;
+    let start = u128::from(hash(name)) % count;
     (0..count)
         .map(|step| nth(range, (start + step) % count))
         .find(|ip| is_given(range, *ip) && !taken.contains_key(ip))
@@ -201,11 +203,11 @@ fn is_given(range: IpNet, ip: IpAddr) -> bool {
     (is_single || !is_end) && unusable(ip).is_none()
 }
 
-/// FNV-1a: the same of all agents.
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// Returns a hash of the text, the same of all agents.
+fn hash(text: &str) -> u64 {
+    let mut hasher = FnvHasher::default();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 #[cfg(test)]
