@@ -97,9 +97,9 @@ pub struct Datapath {
     node_v6: NodeTable<V6>,
     paths_v4: PathTable<V4>,
     paths_v6: PathTable<V6>,
-    /// What the kernel's routes say, once they are followed.
+    /// The kernel's routes, once they are followed.
     routes: Option<Receiver<Arc<routes::Known>>>,
-    /// How often the node's addresses have changed.
+    /// The number of changes of the node's addresses.
     node_writes: u64,
     /// `None` if nothing is done about other packets for services' addresses.
     guard: (GuardTable<V4>, GuardTable<V6>),
@@ -395,7 +395,7 @@ impl Datapath {
         self.variables.set_narrow(are_any_narrow);
     }
 
-    /// What the programs know of this node.
+    /// Returns the programs' knowledge of this node.
     pub fn node(&self) -> NodeBefore {
         NodeBefore {
             v4: self.node_v4.state(),

@@ -1,6 +1,6 @@
 //! Addresses that instances say, and those that are claimed.
 
-use std::fs;
+use std::{fs, net::IpAddr};
 
 use serde_json::{Value, json};
 use shunt_tests::{addresses, wait_until};
@@ -21,53 +21,49 @@ fn await_frontend(world: &World, address: &str) {
     );
 }
 
+/// The frontend of `web` at the address that its instances have a tag for.
+const TAGGED: &str = "[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n";
+
+/// The registration of an instance at `ip` that says the address `vip`.
+fn tagged(id: &str, ip: IpAddr, vip: &str) -> Value {
+    let mut body = registration(id, ip, "passing");
+    body["Service"]["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 0 } });
+    body
+}
+
 #[test]
 fn instances_say_the_address_and_must_agree() {
-    let plan =
-        Plan::new("[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n");
-    let Some(world) = World::with(plan, |_, _, _| {}) else {
+    let Some(world) = World::with(Plan::new(TAGGED), |_, _, _| {}) else {
         return;
     };
-    let with = |id: &str, ip, vip: &str| {
-        let mut body = registration(id, ip, "passing");
-        body["Service"]["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 0 } });
-        body
-    };
-    world.register(&with("a", addresses::POD_A, "10.200.0.1"));
+    world.register(&tagged("a", addresses::POD_A, "10.200.0.1"));
     await_frontend(&world, "10.200.0.1:80");
     world.await_pods(&["pod-a"]);
-    world.register(&with("b", addresses::POD_B, "10.200.0.2"));
+    world.register(&tagged("b", addresses::POD_B, "10.200.0.2"));
     world.await_source("the conflict is shown", |source| {
         source["skipped"]
             .to_string()
             .contains("conflict: instances disagree")
     });
     await_frontend(&world, "10.200.0.1:80");
-    world.register(&with("b", addresses::POD_B, "10.200.0.1"));
+    world.register(&tagged("b", addresses::POD_B, "10.200.0.1"));
     world.await_source("it is over", |source| source["skipped"] == json!([]));
     world.await_pods(&["pod-a", "pod-b"]);
 }
 
 #[test]
 fn an_agreed_address_outlives_a_restart_while_instances_disagree_or_are_gone() {
-    let plan =
-        Plan::new("[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n");
-    let Some(world) = World::with(plan, |_, _, _| {}) else {
+    let Some(world) = World::with(Plan::new(TAGGED), |_, _, _| {}) else {
         return;
     };
-    let with = |id: &str, ip, vip: &str| {
-        let mut body = registration(id, ip, "passing");
-        body["Service"]["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 0 } });
-        body
-    };
-    world.register(&with("a", addresses::POD_A, "10.200.0.1"));
+    world.register(&tagged("a", addresses::POD_A, "10.200.0.1"));
     await_frontend(&world, "10.200.0.1:80");
     wait_until("the address is kept", SOON, || {
         let text = fs::read_to_string(world.folder.path().join("consul.json")).ok()?;
         text.contains("10.200.0.1").then_some(())
     })
     .unwrap();
-    let other = with("b", addresses::POD_B, "10.200.0.2");
+    let other = tagged("b", addresses::POD_B, "10.200.0.2");
     let world = world.restart(|consul, sandbox| {
         consul
             .put(sandbox.node(), "/v1/catalog/register", &other)

@@ -113,7 +113,7 @@ struct Watch {
     state: State,
 }
 
-/// What is known of the uplinks.
+/// The knowledge of the uplinks.
 #[derive(Debug)]
 struct State {
     chosen: ChosenUplinks,

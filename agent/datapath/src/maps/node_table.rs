@@ -15,7 +15,7 @@ use crate::{
     sys::{preferred_source::preferred_source, shared_array::SharedArray},
 };
 
-/// What the programs knew of this node before an event.
+/// The programs' knowledge of this node before an event.
 #[derive(Debug)]
 pub struct NodeBefore {
     pub(crate) v4: NodeIps<V4>,
@@ -160,17 +160,21 @@ fn snat_source<F: FromIp>(
         .or_else(|| lowest(&mut own.iter()))
 }
 
+/// Whether other hosts may answer to the address.
+pub(crate) fn is_global(ip: IpAddr) -> bool {
+    // Link-local addresses are unique on one link only; IPv6's are unusable anyway.
+    unusable(ip).is_none() && !matches!(ip, IpAddr::V4(ip) if ip.is_link_local())
+}
+
 /// Returns the address for such connections on a host of which no event names a usable address: the one that the
 /// kernel prefers for the way to everywhere, or else the lowest.
 fn host_source<F: FromIp>(
     host: &BTreeSet<F::Address>,
     preferred: Option<IpAddr>,
 ) -> Option<F::Address> {
-    let global = |address: &F::Address| match F::ip(*address) {
-        ip if unusable(ip).is_some() => None,
-        // They are unique on one link only.
-        IpAddr::V4(ip) if ip.is_link_local() => None,
-        ip => Some((ip, *address)),
+    let global = |address: &F::Address| {
+        let ip = F::ip(*address);
+        is_global(ip).then_some((ip, *address))
     };
     let all: Vec<_> = host.iter().filter_map(global).collect();
     let preferred = all.iter().find(|(ip, _)| Some(*ip) == preferred);

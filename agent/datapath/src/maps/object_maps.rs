@@ -11,7 +11,7 @@ use shunt_common::registry;
 
 use crate::{error::DatapathError, sys::shared_array::SharedArray};
 
-/// What came of a removal: nothing is wrong with one of what is not there.
+/// Returns the result of a removal: it is no error that there was nothing to remove.
 pub(crate) fn removed(result: Result<(), MapError>) -> Result<(), MapError> {
     match result {
         Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {

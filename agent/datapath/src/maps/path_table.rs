@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use aya::{
     Ebpf,
-    maps::{LpmTrie, MapData, lpm_trie::Key},
+    maps::{LpmTrie, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Zeroable as _;
 use ipnet::IpNet;
 use shunt_common::{Address as _, Path};
-use shunt_model::unusable;
 use tracing::warn;
 
 use crate::{
     error::DatapathError,
-    maps::{address_filter::AddressFilter, family::FromIp, object_maps},
+    maps::{address_filter::AddressFilter, family::FromIp, node_table::is_global, object_maps},
     routes::way::Way,
     sys::raw::Raw,
 };
@@ -84,13 +83,8 @@ impl<F: FromIp> PathTable<F> {
 
     fn path(&self, way: &Way) -> Path<F> {
         let source = way.source.filter(|source| {
-            let is_link_local = match source {
-                std::net::IpAddr::V4(ip) => ip.is_link_local(),
-                std::net::IpAddr::V6(_) => false,
-            };
             !self.is_source_set
-                && !is_link_local
-                && unusable(*source).is_none()
+                && is_global(*source)
                 && !self.pods.iter().any(|pods| pods.contains(source))
         });
         Path {
@@ -99,7 +93,7 @@ impl<F: FromIp> PathTable<F> {
         }
     }
 
-    fn write(&mut self, prefix: IpNet, path: Path<F>) -> Result<(), aya::maps::MapError> {
+    fn write(&mut self, prefix: IpNet, path: Path<F>) -> Result<(), MapError> {
         // Replies are looked for before any can come.
         if !path.source.is_unspecified() {
             self.filter.add_source(&path.source);
@@ -112,7 +106,7 @@ impl<F: FromIp> PathTable<F> {
         Ok(())
     }
 
-    fn remove(&mut self, prefix: IpNet) -> Result<(), aya::maps::MapError> {
+    fn remove(&mut self, prefix: IpNet) -> Result<(), MapError> {
         if let Some(key) = key::<F>(prefix) {
             object_maps::removed(self.table.remove(&key))?;
         }
