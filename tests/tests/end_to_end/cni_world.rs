@@ -131,14 +131,17 @@ pub(crate) fn routed_pod(world: &World, interface: &str, address: &str) -> CniPo
         ),
     );
     let node = world.sandbox.node();
-    // It answers only for addresses to which it has a way, which is the default one here.
-    let route = format!(
+    // It answers only for addresses to which it has a route, which is the default one here. The route to
+    // the pod names its source, as Calico's `DeviceRouteSourceAddress` does: this interface has no address
+    // of its own, and Linux would take the first one of any other.
+    let routes = format!(
         "link set {interface} up\n\
-         route add {address}/32 dev {interface} scope link\n\
+         route add {address}/32 dev {interface} scope link src {}\n\
          route replace default via {}\n",
+        addresses::NODE,
         addresses::OUTSIDE
     );
-    node.configure(&route).unwrap();
+    node.configure(&routes).unwrap();
     node.set(&format!("net/ipv4/conf/{interface}/proxy_arp"), "1")
         .unwrap();
     // As Calico sets it; the default delay is for neighbours that could answer themselves.
