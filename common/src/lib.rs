@@ -27,6 +27,7 @@ mod flow_event;
 mod fragment;
 mod frontend;
 mod guard;
+mod interface_role;
 pub mod maglev;
 mod node;
 mod path;
@@ -56,6 +57,7 @@ pub use flow_event::{
 pub use fragment::{FragmentEntry, FragmentKey, Hook};
 pub use frontend::{Cell, FrontendKey};
 pub use guard::{FilterPlace, Guarded, ServiceCidrs, port_group};
+pub use interface_role::InterfaceRole;
 pub use node::NodeIps;
 pub use path::Path;
 pub use ports::{PortRange, Probes};

@@ -360,6 +360,8 @@ pub const GIVEN_PORTS: Map = both("GIVEN_PORTS", "given_ports", Kind::State, Siz
 /// Whether a connection to a backend itself has ever been given another source port. State: it may
 /// be open.
 pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
+/// When clients have reached UDP backends through a service. State: their connections may be open.
+pub const REACHED: Map = both("REACHED", "reached", Kind::State, Size::Fixed);
 /// Which backends have no source port left.
 pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
 /// What a CPU looks for in the connection table, IPv6: it is too long for the stack.
@@ -398,17 +400,10 @@ pub const SOCKETS_BEFORE: Map = both("SOCKETS_BEFORE", "sockets_before", Kind::S
 pub const SOCKETS_ASKED: Map = both("SOCKETS_ASKED", "sockets_asked", Kind::State, Size::Fixed);
 /// The interfaces to whose other ends packets may be handed.
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
-/// The interfaces that have the programs.
-pub const ATTACHED: Map = both("ATTACHED", "attached", Kind::Setting, Size::Fixed);
+/// What the interfaces are: [`crate::InterfaceRole`].
+pub const INTERFACES: Map = both("INTERFACES", "interfaces", Kind::Setting, Size::Fixed);
 /// The interfaces that have the XDP program.
 pub const UPLINKS: Map = both("UPLINKS", "uplinks", Kind::Setting, Size::Fixed);
-/// The interfaces behind which are pods of this node.
-pub const POD_INTERFACES: Map = both(
-    "POD_INTERFACES",
-    "pod_interfaces",
-    Kind::Setting,
-    Size::Fixed,
-);
 /// The interfaces at which frames for other stations are left alone.
 pub const STATIONS: Map = both("STATIONS", "stations", Kind::Setting, Size::Fixed);
 /// Words that hold for all packets: [`crate::variables`].
@@ -429,6 +424,7 @@ pub const SHARED: &[Map] = &[
     SEEDS,
     GIVEN_PORTS,
     DIRECT,
+    REACHED,
     EXHAUSTIONS,
     SOUGHT_V6,
     COUNTERS,
@@ -439,9 +435,8 @@ pub const SHARED: &[Map] = &[
     SOCKETS_BEFORE,
     SOCKETS_ASKED,
     PEERS,
-    ATTACHED,
+    INTERFACES,
     UPLINKS,
-    POD_INTERFACES,
     STATIONS,
     VARIABLES,
     REJECTIONS,

@@ -6,8 +6,8 @@ use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use crate::{
     calls::Remembered,
     maps::{
-        conntrack, constants, counters, flows, handover, services, sockets, stations, tables,
-        variables,
+        conntrack, constants, counters, flows, handover, reached, services, sockets, stations,
+        tables, variables,
     },
 };
 
@@ -27,13 +27,14 @@ tables! {
         HOPS_V6 WAYS_V6 ORIGINS_V6 HALFWAY_V6 ADDRESSES_V6 GUARDED_V6 SERVICE_CIDRS_V6
         FRONTEND_SERVICES_V6 LOCATIONS_V6 PATHS_V4 PATHS_V6 EXHAUSTIONS DIRECT REJECTIONS
         LOOKUPS
-        PEERS POD_INTERFACES ATTACHED UPLINKS BACKEND_CONNECTIONS_V4 BACKEND_CONNECTIONS_V6;
+        PEERS INTERFACES UPLINKS BACKEND_CONNECTIONS_V4 BACKEND_CONNECTIONS_V6;
     conntrack: CONNTRACK_V4 CONNTRACK_V6 RESIZED_CONNTRACK_V4 RESIZED_CONNTRACK_V6 SOUGHT_V6;
     handover: CARRIERS_V4 CARRIERS_V6 HANDOVER SEEDS GIVEN_PORTS;
     services: SERVICES SERVICE_CONNECTIONS SERVICE_TRAFFIC;
     counters: COUNTERS;
     flows: FLOW_CONTROL;
     variables: VARIABLES;
+    reached: REACHED;
     stations: STATIONS;
 }
 

@@ -13,14 +13,14 @@
 //! lost. If the host's own rules give the packet another source on its way, it gets ours all the
 //! same, unless two flows have used the entry within the time that the stack holds a packet.
 
-use shunt_common::{Address as _, Tuple, elapsed};
+use shunt_common::{Address as _, InterfaceRole, Tuple, elapsed};
 
 use crate::{
     ctx::access::Access,
     maps::{
         clock::seconds,
         scratch::Halfway,
-        tables::{ATTACHED, HALVES, Tables},
+        tables::{HALVES, INTERFACES, Tables},
     },
     packet::parsed::{Form, Packet},
 };
@@ -41,7 +41,7 @@ const _: () = assert!(
 #[inline(always)]
 pub(crate) fn is_translated_behind(interface: u32) -> bool {
     // SAFETY: the value is not read.
-    unsafe { ATTACHED.get(interface) }.is_some()
+    unsafe { INTERFACES.get(InterfaceRole::attached(interface)) }.is_some()
 }
 
 /// Whether the packet was handed to the stack by [`hand_over`].

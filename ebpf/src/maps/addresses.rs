@@ -4,12 +4,11 @@
 //! answers the same questions: whether a client is on this node, and whether a destination is.
 
 use aya_ebpf::Global;
-use shunt_common::{Address as _, Cidr, Family, NodeIps, PodCidrs};
+use shunt_common::{Address as _, Cidr, Family, InterfaceRole, NodeIps, PodCidrs};
 
 use crate::maps::{
     constants::{Constants, are_pods_told_by_interface},
-    guarded::Filtered,
-    tables::{DIRECT, POD_INTERFACES, Tables},
+    tables::{DIRECT, INTERFACES, Tables},
 };
 
 /// Whether a pod of this node has the address, as far as addresses tell.
@@ -48,7 +47,8 @@ pub(crate) fn dsr_sources<F: Constants>() -> Option<Cidr<F>> {
 #[inline(always)]
 pub(crate) fn is_pod_interface(interface: u32) -> bool {
     // SAFETY: the value is not read.
-    are_pods_told_by_interface() && unsafe { POD_INTERFACES.get(interface) }.is_some()
+    are_pods_told_by_interface()
+        && unsafe { INTERFACES.get(InterfaceRole::of_pods(interface)) }.is_some()
 }
 
 /// Whether the client whose packet came in by the interface is on this node: one of its pods, or the
@@ -104,12 +104,6 @@ pub(crate) fn is_own<F: Tables>(address: &F::Address) -> bool {
     node.own.iter().any(|own| end(own) == end(address))
         && !address.is_unspecified()
         && node.own.contains(address)
-}
-
-/// Whether packets for the address are for this host itself: it is the node's, or SNAT gives it.
-#[inline(always)]
-pub(crate) fn is_of_host<F: Tables>(address: &F::Address) -> bool {
-    Filtered::of::<F>(address).is_source() || is_own::<F>(address)
 }
 
 /// Whether no pod of this node has an address that a frontend has or had.

@@ -66,6 +66,12 @@ pub(crate) trait Tracked: Wide {
     fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>>;
 }
 
+/// The times after which connections end.
+#[inline(always)]
+pub(crate) fn timeouts() -> &'static Timeouts {
+    setting(&CONNTRACK_TIMEOUTS)
+}
+
 /// The value of a constant that the agent sets. The compiler is not told whose it is: it would
 /// take the value that stands there now for the one that will.
 #[inline(always)]
@@ -113,8 +119,7 @@ macro_rules! memory {
             #[inline(always)]
             fn table() -> Table<'static, Self> {
                 let seeds: &Seeds = setting(&CONNTRACK_SEEDS);
-                let timeouts: &Timeouts = setting(&CONNTRACK_TIMEOUTS);
-                Table::new(Self, $homes.load(), seeds, timeouts)
+                Table::new(Self, $homes.load(), seeds, timeouts())
             }
         }
 

@@ -13,6 +13,7 @@ pub(crate) mod flows;
 pub(crate) mod guarded;
 pub(crate) mod handover;
 pub(crate) mod paths;
+pub(crate) mod reached;
 pub(crate) mod scratch;
 pub(crate) mod services;
 pub(crate) mod sockets;

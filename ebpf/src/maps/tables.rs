@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use shunt_common::{
     AffinityEntry, AffinityKey, Backend, FilterPlace, FragmentEntry, FragmentKey, FrontendKey,
-    NodeIps, Path, ServiceCidrs, Slot, SourceRange, Uplink, V4, V6,
+    InterfaceRole, NodeIps, Path, ServiceCidrs, Slot, SourceRange, Uplink, V4, V6,
 };
 
 use crate::maps::{
@@ -210,16 +210,11 @@ pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 #[btf_map]
 pub(crate) static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
 
-/// The interfaces behind which are pods of this node and nobody else, by index; what an entry holds
-/// means nothing.
+/// The interfaces that have the programs, and those behind which are pods of this node; what an entry holds
+/// means nothing. Of a packet that goes through the stack half translated, the other half is translated where it leaves
+/// by one that has the programs. One table, as a program may have no more than 64 (`MAX_USED_MAPS`).
 #[btf_map]
-pub(crate) static POD_INTERFACES: HashMap<u32, u32, 4096> = HashMap::new();
-
-/// The interfaces that have the programs, by index; what an entry holds means nothing. Of a packet
-/// that goes through the stack half translated, the other half is translated where it leaves by
-/// one of them.
-#[btf_map]
-pub(crate) static ATTACHED: HashMap<u32, u32, 4096> = HashMap::new();
+pub(crate) static INTERFACES: HashMap<InterfaceRole, u32, 8192> = HashMap::new();
 
 /// The interfaces that have the XDP program, and that it may send packets out of, by index: each with
 /// its link address.

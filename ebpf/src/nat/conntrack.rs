@@ -6,7 +6,7 @@ use shunt_common::{
 };
 
 use crate::{
-    maps::{backends, clock::now, tables::Tables},
+    maps::{addresses::is_own, backends, clock::now, tables::Tables},
     nat::{
         handover::{self, Handover},
         mend::{Mend, mend},
@@ -156,6 +156,25 @@ pub(crate) fn is_of_direct<F: Tables>(half: Half) -> bool {
     F::connections()
         .pair(half)
         .is_some_and(|pair| is_direct::<F>(&pair.forward))
+}
+
+/// The generation of a connection to a backend itself that this host began, where it went out. Others began where
+/// they came in.
+pub(crate) const OF_HOST: u16 = 1;
+
+/// Returns whether replies of the connection, for `client`, end at this host: it has no egress that would translate
+/// them. Of a reply half.
+#[inline(always)]
+pub(crate) fn ends_here<F: Tables>(half: Half, client: &F::Address) -> bool {
+    let Some(pair) = F::connections().pair(half) else {
+        return false;
+    };
+    // Programs of an earlier agent have left the generation 0.
+    F::connections()
+        .backend(&pair.forward)
+        .is_some_and(|(index, generation)| {
+            index == NO_BACKEND && (generation == OF_HOST || is_own::<F>(client))
+        })
 }
 
 /// Whether the backend has answered the connection's SYN as [`is_mistaken`] says.

@@ -1,15 +1,17 @@
 //! Creation of a connection.
 
-use shunt_common::{Backend, Cell, Counter, TCP, Tuple};
+use shunt_common::{Backend, Cell, Counter, TCP, Tuple, UDP};
 
 use crate::{
+    ctx::access::Access,
+    forward::own,
     maps::{
         addresses::{is_client_here, is_of_cluster_pod, is_on_this_node},
         backends::Choice,
         clock::now,
         constants::masquerades_all,
         dsr::note_tracked,
-        paths,
+        paths, reached,
         tables::{DIRECT, Tables},
     },
     nat::{
@@ -61,7 +63,15 @@ pub(crate) fn create_from<F: Open>(
         keeps_port: *address == client.source || *address == F::hairpin_ip(),
         avoided,
     };
-    open(packet, &destination, &source, translated)
+    let opened = open(packet, &destination, &source, translated)?;
+    if translated.source == client.source {
+        reached::note::<F>(
+            &choice.backend.address,
+            choice.backend.port,
+            packet.protocol,
+        );
+    }
+    Ok(opened)
 }
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
@@ -69,14 +79,26 @@ pub(crate) fn create_from<F: Open>(
 /// `replaced` is the connection that has had the packet's tuple until now.
 #[inline(always)]
 pub(crate) fn create_direct<F: Open>(
+    context: &impl Access,
     packet: &Packet<F>,
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
 ) -> Option<Opener> {
-    if packet.protocol != TCP || !packet.signal.opens() {
+    let Tuple {
+        destination,
+        destination_port,
+        ..
+    } = packet.tuple;
+    let is_tcp = packet.protocol == TCP;
+    let may_clash = match packet.protocol {
+        TCP => packet.signal.opens(),
+        UDP => !own::is_request(context) && reached::may_be::<F>(&destination, destination_port),
+        _ => false,
+    };
+    if !may_clash {
         return None;
     }
-    // Whatever becomes of the SYN, what follows it must not get that one's source port.
+    // Whatever becomes of the packet, what follows it must not get that one's source port.
     if let Some(replaced) = replaced
         && conntrack::is_direct::<F>(replaced)
     {
@@ -88,15 +110,20 @@ pub(crate) fn create_direct<F: Open>(
     // A frontend's connection to a backend at the frontend's own address has but this one tuple.
     let is_own = replaced.is_some_and(|replaced| replaced.index == pair.forward.index);
     // A packet may pass more than one hook: this is the connection's own SYN, translated.
-    if !is_own && table.may_have_begun_with(&pair, packet.signal.number()) {
+    if is_tcp && !is_own && table.may_have_begun_with(&pair, packet.signal.number()) {
+        return None;
+    }
+    // A datagram's other connection is found for certain only if it is a service's with its client's own address.
+    if !is_tcp && (!half.meta.keeps_client() || conntrack::is_direct::<F>(&pair.forward)) {
         return None;
     }
     if is_own || table.has_ended(&pair, now()) {
         conntrack::forget::<F>(&half);
         return None;
     }
-    let opener = open_direct(packet, false, Source::<F>::NO_PORT, translated)?;
-    if let Some(direct) = DIRECT.get_ptr_mut(0) {
+    let opener = open_direct(packet, 0, false, Source::<F>::NO_PORT, translated)?;
+    // A datagram is looked up as this one was.
+    if is_tcp && let Some(direct) = DIRECT.get_ptr_mut(0) {
         // SAFETY: a byte, which is only ever set to this.
         unsafe { (&raw mut (*direct)[0]).write_volatile(1) };
     }
@@ -117,10 +144,12 @@ pub(crate) fn give_up<F: Open>(replaced: &Half) -> u32 {
 }
 
 /// Opens a connection of a packet that goes to a backend itself: from its own source port if it `keeps_port` and
-/// nobody has that, else from another one than its own and `avoided`.
+/// nobody has that, else from another one than its own and `avoided`. `generation` is 0, or
+/// [`OF_HOST`](conntrack::OF_HOST).
 #[inline(always)]
 pub(crate) fn open_direct<F: Open>(
     packet: &Packet<F>,
+    generation: u16,
     keeps_port: bool,
     avoided: u32,
     translated: &mut Tuple<F>,
@@ -130,7 +159,7 @@ pub(crate) fn open_direct<F: Open>(
         address: &client.destination,
         port: client.destination_port,
         backend: conntrack::NO_BACKEND,
-        generation: 0,
+        generation,
         service: 0,
     };
     let source = Source {

@@ -84,7 +84,14 @@ pub(crate) fn at_egress<F: Open>(
         Port::Untold
     };
     if port == Port::Untold
-        || open_direct(packet, port == Port::Kept, avoided, translated).is_none()
+        || open_direct(
+            packet,
+            conntrack::OF_HOST,
+            port == Port::Kept,
+            avoided,
+            translated,
+        )
+        .is_none()
     {
         return false;
     }

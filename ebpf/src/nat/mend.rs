@@ -6,11 +6,11 @@
 
 use shunt_common::{
     V4, V6,
-    connections::{Hit, Signal},
+    connections::{Hit, Role, Signal},
 };
 
 use crate::{
-    maps::{conntrack::Words, tables::Tables},
+    maps::{conntrack::Words, reached, tables::Tables},
     nat::handover::Handover,
 };
 
@@ -37,13 +37,35 @@ pub(crate) fn mend<F: Mend>(hit: &Hit<F, Words>, signal: Signal, now: u32) {
     }
 }
 
+/// Notes again that a client has reached the backend of this half.
+#[inline(always)]
+fn renew<F: Tables>(index: u32, version: u32) {
+    let table = F::connections();
+    let Some(half) = table.at(index, version) else {
+        return;
+    };
+    if half.meta.role() != Role::Forward || !half.meta.keeps_client() {
+        return;
+    }
+    if let Some(hit) = table.read(half) {
+        let translated = hit.translated();
+        reached::note::<F>(
+            &translated.destination,
+            translated.destination_port,
+            half.meta.protocol(),
+        );
+    }
+}
+
 #[inline(always)]
 fn is_broken_here<F: Tables>(index: u32, version: u32) -> bool {
+    renew::<F>(index, version);
     F::connections().is_broken_here(index, version)
 }
 
 #[inline(always)]
 fn mend_here<F: Tables>(index: u32, version: u32, signal: u64, now: u32) {
+    renew::<F>(index, version);
     // Always there: the table has an entry for each CPU.
     let Some(opening) = F::openings().get_ptr_mut(0) else {
         return;

@@ -5,7 +5,7 @@ use shunt_common::Tuple;
 
 use crate::{
     maps::{
-        addresses::{is_any_own, is_of_host},
+        addresses::is_any_own,
         constants::{REPLY_PORTS, redirects},
     },
     nat::{
@@ -72,8 +72,7 @@ pub(crate) fn at_ingress<F: Again + OwnFlow>(
     }
     let is_given = translated.destination != destination
         || translated.destination_port != destination_port
-            && is_of_host::<F>(&destination)
-            && conntrack::is_of_direct::<F>(half);
+            && conntrack::ends_here::<F>(half, &destination);
     if is_given {
         Reply::Translated
     } else {

@@ -38,7 +38,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let Arrival { packet, translated } = unsafe { &mut *arrival };
     *packet = Packet::none();
-    if !F::parse(context, link, packet) {
+    if own::is_direct_reply(context) || !F::parse(context, link, packet) {
         return Verdict::PASS;
     }
     // What comes out of the stack half translated may go either way.
@@ -65,7 +65,13 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
         }
         usually = Counter::Request;
     } else if !stack::is_halfway(context) {
-        own::mark(context);
+        let keeps_source = translated.source == packet.tuple.source
+            && translated.source_port == packet.tuple.source_port;
+        if keeps_source {
+            own::mark_direct_reply(context);
+        } else {
+            own::mark(context);
+        }
     }
     fragments::remember(packet, Hook::Egress, translated);
     if F::rewrite(context, packet, translated).is_err()

@@ -12,8 +12,15 @@ use shunt_common::{
 };
 
 use crate::{
-    ctx::{access::Access, verdict::Verdict},
-    forward::{own, redirect, stack},
+    ctx::{
+        access::{Access, AccessError},
+        verdict::Verdict,
+    },
+    forward::{
+        own,
+        redirect::{self, HopIndex},
+        stack,
+    },
     lb::{foresight, frontend, maglev::Maglev},
     maps::{
         addresses::{are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod},
@@ -21,6 +28,7 @@ use crate::{
         constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
         guarded::{Filtered, guards, is_cluster_range},
+        reached,
         services::{count_packet, counts_traffic},
     },
     nat::{approach, conntrack, masquerade, mend::is_broken, own_flow, wanted::Half},
@@ -45,6 +53,9 @@ enum Action {
     Pass,
     /// It takes the general path.
     General,
+    /// It takes the general path, unless it is of a service and was translated at another hook: a service's
+    /// connection has its tuple.
+    Clash,
 }
 
 /// Handles the packet if it goes the fast path at this hook; `None` leaves it untouched. Not to be called
@@ -91,6 +102,9 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Hook::Egress => flow.reply(),
     };
     let hit = match action {
+        Action::Translate(_) if hook == Hook::Egress && own::is_direct_reply(context) => {
+            return Some(Verdict::PASS);
+        }
         Action::Translate(half) => F::connections().read(half)?,
         Action::Pass
             if hook == Hook::Egress
@@ -101,7 +115,8 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
             return None;
         }
         Action::Pass => return Some(Verdict::PASS),
-        Action::General => return None,
+        Action::Clash if own::is_request(context) => return Some(Verdict::PASS),
+        Action::General | Action::Clash => return None,
     };
     // The general path mends it.
     if is_broken(&hit, flow.now) {
@@ -163,10 +178,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     if adjust_segment::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop_packet(context, Counter::DropRewrite));
     }
-    let sent = match hop {
-        Some(hop) => hop.take::<F>(context, begin),
-        None => Ok(Verdict::PASS),
-    };
+    let sent = send::<F, C>(context, begin, hop, role);
     let Ok(verdict) = sent else {
         return Some(drop_packet(context, Counter::DropRewrite));
     };
@@ -175,6 +187,25 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Role::Reply => Counter::Reply,
     });
     Some(verdict)
+}
+
+/// Sends a translated packet, whose network header is at `begin`, to its hop or through the stack.
+#[inline(always)]
+fn send<F: Program<C>, C: Access>(
+    context: &C,
+    begin: usize,
+    hop: Option<HopIndex>,
+    role: Role,
+) -> Result<Verdict, AccessError> {
+    match hop {
+        Some(hop) => hop.take::<F>(context, begin),
+        None => {
+            if role == Role::Forward {
+                own::mark_request(context);
+            }
+            Ok(Verdict::PASS)
+        }
+    }
 }
 
 /// What is read of a packet.
@@ -346,14 +377,24 @@ impl<F: Maglev> Flow<'_, F> {
     /// one to a backend whose tuple a connection through a frontend has.
     #[inline(always)]
     fn direct(&mut self) -> Action {
-        if !self.is_syn() {
+        let clash = if self.is_syn() {
+            Action::General
+        } else if self.is_for_reached() {
+            Action::Clash
+        } else {
             return Action::Pass;
-        }
+        };
         self.key.reverse();
         self.key.set_role(Role::Reply);
         match F::connections().find_half(self.key) {
-            Some(_) => Action::General,
+            Some(_) => clash,
             None => Action::Pass,
         }
+    }
+
+    /// Returns whether the packet is a datagram to where a service's connection may lead.
+    #[inline(always)]
+    fn is_for_reached(&self) -> bool {
+        self.key.protocol() == UDP && reached::may_be::<F>(&self.destination, self.destination_port)
     }
 }

@@ -22,13 +22,15 @@ use crate::{
         transit::{self, NoRoute, Route},
     },
     maps::{
-        addresses::is_of_host,
         counters::count,
         flows::tell_packet,
         services::{count_translated, drop_refused},
     },
-    nat::fragments,
-    packet::parsed::{Form, Packet},
+    nat::{conntrack, fragments, wanted::Wanted},
+    packet::{
+        log::Direction,
+        parsed::{Form, Packet},
+    },
     pipeline::{dsr, program::Program},
     rewrite::network::decrement_hop_limit,
 };
@@ -72,7 +74,8 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         // Of a connection to the backend itself. The hook where it goes out translates it, and would do so twice.
         if usually == Counter::Reply
             && translated.destination == packet.tuple.destination
-            && !is_of_host::<F>(&packet.tuple.destination)
+            && !conntrack::find(packet, Wanted::Reply)
+                .is_some_and(|half| conntrack::ends_here::<F>(half, &packet.tuple.destination))
         {
             return Verdict::PASS;
         }
@@ -115,6 +118,8 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
     }
     if usually == Counter::Reply && matches!(way, Way::Hairpin | Way::Redirect(_)) {
         own::mark(context);
+    } else if keeps_source && packet.direction == Direction::Original {
+        own::mark_request(context);
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),

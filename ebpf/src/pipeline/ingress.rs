@@ -8,6 +8,7 @@ use crate::{
     forward::{
         admission::{check_hops, check_source},
         icmp_error::send_error,
+        own,
     },
     lb::{
         draw,
@@ -19,6 +20,7 @@ use crate::{
         counters::{count, drop_packet},
         scratch::Arrival,
         services::{count_opened, drop_refused},
+        tables::Tables,
     },
     nat::{
         conntrack,
@@ -26,7 +28,7 @@ use crate::{
         fragments, netfilter,
         open::Opener,
         reverse::{self, Reply},
-        wanted::Wanted,
+        wanted::{Half, Wanted},
     },
     packet::{
         link::Link,
@@ -134,6 +136,9 @@ fn translate_request<F: Program<C>, C: Access>(
     // a UDP packet or a SYN, owes nothing to a backend that is gone or to a connection that has
     // ended: it picks again.
     let known = conntrack::find(packet, Wanted::Forward);
+    if is_translated::<F>(context, known) {
+        return Err(Verdict::PASS);
+    }
     if let Some(half) = known
         && !(packet.may_be_first && conntrack::is_replaced(packet, &half))
         && conntrack::follow(packet, half, translated)
@@ -193,7 +198,7 @@ fn translate_request<F: Program<C>, C: Access>(
             let direct = if is_unasked || !packet.is_intact {
                 None
             } else {
-                create_direct(packet, known.as_ref(), translated)
+                create_direct(context, packet, known.as_ref(), translated)
             };
             let Some(opener) = direct else {
                 let verdict = nobodys(context, packet);
@@ -236,6 +241,13 @@ fn translate_request<F: Program<C>, C: Access>(
         Ok(Opener::Other) => Ok(()),
         Err(reason) => Err(drop_refused(context, packet, reason)),
     }
+}
+
+/// Returns whether another hook has translated the packet: it is a service's, and its client has this connection to the
+/// backend itself.
+#[inline(always)]
+fn is_translated<F: Tables>(context: &impl Access, known: Option<Half>) -> bool {
+    known.is_some_and(|half| own::is_request(context) && conntrack::is_direct::<F>(&half))
 }
 
 /// What becomes of a packet that is for no frontend and of no connection.

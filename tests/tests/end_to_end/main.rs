@@ -21,6 +21,7 @@ mod config;
 mod control;
 mod crashes;
 mod direct;
+mod direct_udp;
 mod dsr;
 mod dsr_paths;
 mod dsr_world;

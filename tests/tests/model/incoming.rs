@@ -2,7 +2,7 @@
 
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS, is_pod_of_this_node, is_routed},
-    cluster::Endpoint,
+    cluster::{Endpoint, Protocol},
     edit::{Between, Trouble},
     flow::Side,
     model::{Became, ForbiddenChoice, Hook, Model, Observed, Verdict},
@@ -44,9 +44,10 @@ impl Model {
     /// Whether the fast path passes a packet for a pod: no service has its address. Replies to it
     /// are seen where they go out to it.
     fn is_passed_by(&self, packet: &Packet<'_>) -> bool {
-        let is_first = packet.is_syn() && self.flows.has_reply(packet.ends.reversed());
+        let may_clash = packet.is_syn() || packet.ends.protocol == Protocol::UDP;
+        let clashes = may_clash && self.flows.has_reply(packet.ends.reversed());
         let is_for_pod = is_pod_of_this_node(packet.ends.destination.ip);
-        packet.is_plain && is_for_pod && !self.any_direct && !is_first
+        packet.is_plain && is_for_pod && !self.any_direct && !clashes
     }
 
     /// What comes to an address that stands for a client's: a pod's answer to itself goes back

@@ -146,7 +146,7 @@ impl Model {
         self.send(packet, to, "request")
     }
 
-    /// A packet to nobody's frontend. A SYN to a backend itself, which has a connection with the
+    /// A packet to nobody's frontend. A SYN or datagram to a backend itself, which has a connection with the
     /// same ends through a frontend, goes on from another port.
     fn direct(
         &mut self,
@@ -155,7 +155,9 @@ impl Model {
         chosen: Option<Chosen>,
     ) -> Result<Verdict, ForbiddenChoice> {
         let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
-        if packet.ends.protocol != Protocol::TCP || !packet.says.opens || !packet.is_intact {
+        let is_datagram = packet.ends.protocol == Protocol::UDP;
+        let opens = packet.ends.protocol == Protocol::TCP && packet.says.opens;
+        if !opens && !is_datagram || !packet.is_intact {
             return passed;
         }
         if let Some(known) = known
@@ -164,13 +166,16 @@ impl Model {
             self.flows.forget(known);
         }
         let answers = packet.ends.reversed();
-        let Some(index) = self.flows.find(Side::Backend, answers, true) else {
+        let Some(index) = self.flows.find(Side::Backend, answers, opens) else {
             return passed;
         };
         let flow = self.flows.at(index);
         // A frontend's flow to a backend at the frontend's own address has but these ends.
         let is_own = known == Some(index);
-        if !is_own && flow.may_have_begun_with(packet.says.number) {
+        if is_datagram && !(flow.keeps_client() && flow.member.is_some()) {
+            return passed;
+        }
+        if opens && !is_own && flow.may_have_begun_with(packet.says.number) {
             return passed;
         }
         if is_own || flow.has_ended(self.flows.now()) {
@@ -196,7 +201,7 @@ impl Model {
             let allowed = vec![backend];
             return Err(ForbiddenChoice { chosen, allowed });
         };
-        self.any_direct = true;
+        self.any_direct |= opens;
         Ok(self.open(packet, found.source, (backend, None), None))
     }
 

@@ -29,7 +29,7 @@ const DRAWS: u32 = 1024;
 const TICK: usize = 25;
 
 /// Tables that the programs write. What only the agent writes is copied when it has.
-const WRITTEN: [&str; 9] = [
+const WRITTEN: [&str; 10] = [
     "CONNTRACK_V4",
     "CONNTRACK_V6",
     "AFFINITY_V4",
@@ -39,6 +39,7 @@ const WRITTEN: [&str; 9] = [
     "HALFWAY_V4",
     "HALFWAY_V6",
     "DIRECT",
+    "REACHED",
 ];
 
 thread_local! {

@@ -10,6 +10,7 @@ mod broken_headers;
 mod budget;
 mod clients;
 mod connections;
+mod direct_datagrams;
 mod direct_redirect;
 mod dsr;
 mod families;

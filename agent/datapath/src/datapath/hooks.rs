@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, io};
 
+use shunt_common::InterfaceRole;
 use shunt_model::InterfacePattern;
 use tokio::sync::watch::Receiver;
 use tracing::{info, warn};
@@ -146,7 +147,9 @@ impl Datapath {
     /// Tells the programs which of the interfaces pods are behind.
     fn find_pods(&mut self, links: Option<&[Link]>) {
         if let (true, Some(links)) = (self.pods.are_known(), links)
-            && let Err(error) = self.pod_interfaces.set(&pod_interfaces(&self.pods, links))
+            && let Err(error) = self
+                .interfaces
+                .set(InterfaceRole::of_pods, &pod_interfaces(&self.pods, links))
         {
             warn!(%error, "some of this node's pods are taken for clients from outside");
         }
@@ -173,13 +176,14 @@ impl Datapath {
     }
 
     fn set_attached(&mut self) {
-        if let Err(error) = self.attached.set(&self.attachments.indexes()) {
+        let attached = self.attachments.indexes();
+        if let Err(error) = self.interfaces.set(InterfaceRole::attached, &attached) {
             // What would leave by an interface that is not in the table is forwarded past the stack.
             warn!(%error, "some packets are not fragmented, and their senders not told that a backend is unreachable");
         }
         // Packets are handed to the pods behind these only. Another end may have moved since it was looked at.
         if let Some(peers) = &mut self.peers {
-            let mut interfaces = self.attachments.indexes();
+            let mut interfaces = attached;
             interfaces.retain(|index| self.links.leads_elsewhere(*index));
             peers.set(&interfaces);
         }

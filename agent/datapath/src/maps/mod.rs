@@ -10,7 +10,7 @@ pub(crate) mod families;
 pub(crate) mod family;
 pub(crate) mod flow_ring;
 pub(crate) mod guard_table;
-pub(crate) mod interface_set;
+pub(crate) mod interface_table;
 pub(crate) mod kernel_services;
 pub(crate) mod kernel_tables;
 pub(crate) mod location_table;

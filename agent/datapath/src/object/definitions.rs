@@ -70,8 +70,9 @@ mod tests {
         Slot, SourceRange, V4, V6,
         connections::{Seeds, Wide},
         registry::{
-            COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS, SERVICE_CONNECTIONS,
-            SERVICE_TRAFFIC, SERVICES, SOCKETS_ASKED, SOCKETS_BEFORE, SOCKETS_CONNECTED,
+            COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, REACHED, SEEDS,
+            SERVICE_CONNECTIONS, SERVICE_TRAFFIC, SERVICES, SOCKETS_ASKED, SOCKETS_BEFORE,
+            SOCKETS_CONNECTED,
         },
         socket::{Asked, Connected},
     };
@@ -170,6 +171,7 @@ mod tests {
         sizes_of_family::<V4>(&mut expected);
         sizes_of_family::<V6>(&mut expected);
         expected.insert(DIRECT.name, (size_of::<u32>(), size_of::<u32>()));
+        expected.insert(REACHED.name, (size_of::<u32>(), size_of::<u32>()));
         expected.insert(SEEDS.name, (size_of::<u32>(), size_of::<Seeds>()));
         let ports = size_of::<PortRange>();
         expected.insert(GIVEN_PORTS.name, (size_of::<u32>(), ports));

@@ -60,7 +60,7 @@ mod tests {
     fn what_programs_keep_for_a_moment_is_left_out() {
         for (name, is_there) in [
             ("CONNTRACK_V4", true),
-            ("ATTACHED", true),
+            ("INTERFACES", true),
             ("REJECTIONS", true),
             ("HALFWAY_V4", false),
         ] {

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Tables without an address.
-const PLAIN: [registry::Map; 12] = [
+const PLAIN: [registry::Map; 11] = [
     registry::SEEDS,
     registry::GIVEN_PORTS,
     registry::DIRECT,
@@ -28,8 +28,7 @@ const PLAIN: [registry::Map; 12] = [
     registry::SERVICE_CONNECTIONS,
     registry::SERVICE_TRAFFIC,
     registry::PEERS,
-    registry::ATTACHED,
-    registry::POD_INTERFACES,
+    registry::INTERFACES,
     registry::STATIONS,
     registry::VARIABLES,
     registry::REJECTIONS,
@@ -71,6 +70,8 @@ impl Replaced {
                 table.clone()
             } else if name == registry::UPLINKS.name {
                 self.uplinks(table)
+            } else if name == registry::REACHED.name {
+                reached(table)
             } else if name == registry::SERVICES.name {
                 services(table).ok_or_else(unknown)?
             } else {
@@ -282,6 +283,19 @@ fn services(table: &Table) -> Option<Table> {
         value.copy_from_slice(bytes_of(&entry));
     }
     Some(new)
+}
+
+/// A backend's place depends on its address. So any place may be that of one, reached as lately as the last one was.
+fn reached(table: &Table) -> Table {
+    let mut new = table.clone();
+    let ticks = table.entries.values();
+    let last = ticks.filter_map(|tick| bytemuck::try_pod_read_unaligned::<u32>(tick).ok());
+    if let (Some(last), Shape::Array(places)) = (last.max(), table.shape) {
+        let value = bytes_of(&last).to_vec();
+        let places = (0..places).map(|place| (place.to_ne_bytes().to_vec(), value.clone()));
+        new.entries = places.collect();
+    }
+    new
 }
 
 /// Changes a constant, if it is one of `T`.

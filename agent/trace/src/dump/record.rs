@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use shunt_common::registry;
 
 use super::{
     content::{Frontend, Interface, Neighbour, Node, Route, Rule},
@@ -123,6 +124,12 @@ pub struct Dump {
 }
 
 impl Dump {
+    /// Returns whether a table of the programs has this key.
+    pub(crate) fn has(&self, map: registry::Map, key: &[u8]) -> bool {
+        let table = self.tables.get(map.name);
+        table.is_some_and(|table| table.entries.contains_key(key))
+    }
+
     /// With nothing but a node.
     pub const fn new(node: Node) -> Self {
         Self {

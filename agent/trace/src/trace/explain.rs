@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use shunt_common::{Cell, Counter, Slot, connections::Phase, registry};
+use bytemuck::bytes_of;
+use shunt_common::{Cell, Counter, InterfaceRole, Slot, connections::Phase, registry};
 use shunt_programs::{Deed, Programs};
 
 use crate::{
@@ -290,9 +291,10 @@ impl Run<'_> {
     }
 
     fn is_pod_interface(&self) -> bool {
-        let table = self.dump.tables.get(registry::POD_INTERFACES.name);
-        self.seen.interface.is_some_and(|index| {
-            table.is_some_and(|table| table.entries.contains_key(index.to_ne_bytes().as_slice()))
+        let index = self.seen.interface;
+        index.is_some_and(|index| {
+            let role = InterfaceRole::of_pods(index);
+            self.dump.has(registry::INTERFACES, bytes_of(&role))
         })
     }
 

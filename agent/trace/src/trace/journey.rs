@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use shunt_common::{V4, V6, registry};
+use bytemuck::bytes_of;
+use shunt_common::{InterfaceRole, V4, V6, registry};
 use shunt_programs::{Arrival, Deed, How, Outcome, Programs, Verdict};
 
 use crate::{
@@ -89,13 +90,13 @@ impl<'a> Journey<'a> {
         }
     }
 
-    fn has(&self, table: registry::Map, interface: &Interface) -> bool {
-        let table = self.dump.tables.get(table.name);
-        table.is_some_and(|table| {
-            table
-                .entries
-                .contains_key(interface.index.to_ne_bytes().as_slice())
-        })
+    fn has_programs(&self, interface: &Interface) -> bool {
+        let role = InterfaceRole::attached(interface.index);
+        self.dump.has(registry::INTERFACES, bytes_of(&role))
+    }
+
+    fn is_uplink(&self, interface: &Interface) -> bool {
+        self.dump.has(registry::UPLINKS, bytes_of(&interface.index))
     }
 
     /// Follows a frame that comes in by an interface.
@@ -128,7 +129,7 @@ impl<'a> Journey<'a> {
     ) -> Result<(End, Vec<u8>), TraceError> {
         for _ in 0..MOST {
             place = match place {
-                Place::Driver(interface) if self.has(registry::UPLINKS, interface) => {
+                Place::Driver(interface) if self.is_uplink(interface) => {
                     let outcome = self.run(Hook::Xdp, interface, &frame)?;
                     match self.after(Hook::Xdp, interface, &outcome) {
                         Next::Over(end) => return Ok((end, outcome.frame)),
@@ -142,7 +143,7 @@ impl<'a> Journey<'a> {
                 }
                 Place::Driver(interface) => Place::Ingress(interface),
                 Place::Ingress(interface) => {
-                    if !self.has(registry::ATTACHED, interface) {
+                    if !self.has_programs(interface) {
                         self.steps.push(Step::NoProgram {
                             interface: interface.name.clone(),
                             hook: Hook::Ingress,
@@ -174,7 +175,7 @@ impl<'a> Journey<'a> {
                     Err(end) => return Ok((end, frame)),
                 },
                 Place::Egress(interface) => {
-                    if !self.has(registry::ATTACHED, interface) {
+                    if !self.has_programs(interface) {
                         self.steps.push(Step::NoProgram {
                             interface: interface.name.clone(),
                             hook: Hook::Egress,

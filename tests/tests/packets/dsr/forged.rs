@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use aya::maps::{HashMap, Map, MapData};
 use nix::net::if_::if_nametoindex;
-use shunt_common::registry;
+use shunt_common::{InterfaceRole, registry};
 use shunt_datapath::{DatapathOptions, PodInterfaces};
 use shunt_tests::run;
 
@@ -20,10 +20,11 @@ use crate::{
 /// Says of an interface that the programs are on it, in the agent's place. Whatever has the agent look at its
 /// interfaces undoes it.
 fn attach(node: &mut Node, interface: &str) {
-    let table = Map::HashMap(node.table_in_use(registry::ATTACHED.name));
-    let mut attached: HashMap<MapData, u32, u32> = table.try_into().unwrap();
+    let table = Map::HashMap(node.table_in_use(registry::INTERFACES.name));
+    let mut interfaces: HashMap<MapData, [u32; 2], u32> = table.try_into().unwrap();
     let index = if_nametoindex(interface).unwrap();
-    attached.insert(index, 0, 0).unwrap();
+    let InterfaceRole { interface, role } = InterfaceRole::attached(index);
+    interfaces.insert([interface, role], 0, 0).unwrap();
 }
 
 /// Has packets to the address go out where all frames come in, or not.

@@ -1,0 +1,25 @@
+//! What the programs have to know of interfaces.
+
+use bytemuck::{Pod, Zeroable};
+
+/// An interface in a role: it has the role if the table has this key.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
+pub struct InterfaceRole {
+    /// The interface's index.
+    pub interface: u32,
+    /// The number of the role.
+    pub role: u32,
+}
+
+impl InterfaceRole {
+    /// The interface has the programs.
+    pub const fn attached(interface: u32) -> Self {
+        Self { interface, role: 0 }
+    }
+
+    /// Behind the interface are pods of this node, and nobody else.
+    pub const fn of_pods(interface: u32) -> Self {
+        Self { interface, role: 1 }
+    }
+}
