@@ -38,9 +38,9 @@ impl ApiArgs {
             ui,
         } = self;
         Ok(ApiPlaces {
-            linkerd: linkerd.listen()?,
-            local_api: local_api.listen()?.keep().await?,
-            ui: ui.listen()?,
+            linkerd: linkerd.listen().await?,
+            local_api: local_api.listen().await?.keep().await?,
+            ui: ui.listen().await?,
         })
     }
 }
