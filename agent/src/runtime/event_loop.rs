@@ -115,6 +115,8 @@ pub struct EventLoop {
     max_removal: Option<u8>,
     /// The event that would remove more.
     held_removal: Option<HeldRemoval>,
+    /// The number of the last event that had to wait for a decision.
+    last_held: u64,
 }
 
 impl EventLoop {
@@ -150,6 +152,7 @@ impl EventLoop {
             unfitting: None,
             max_removal,
             held_removal: None,
+            last_held: 0,
         }
     }
 
@@ -273,7 +276,9 @@ impl EventLoop {
                 reply(answer, ());
             }
             Request::Steer(steer, answer) => reply(answer, self.steer(steer)),
-            Request::Decide(confirm, answer) => reply(answer, self.decide(confirm)),
+            Request::Decide(number, decision, answer) => {
+                reply(answer, self.decide(number, decision));
+            }
             Request::Status(answer) => {
                 let status = status::assemble(
                     &self.agent,
@@ -442,8 +447,12 @@ impl EventLoop {
             }
             Err(ApplyError::Removal(removal)) => {
                 let error = ApplyError::Removal(removal);
-                warn!("{origin}: {subject}: {error}");
+                let number = self.next_held();
+                warn!(
+                    "{origin}: {subject}: {error}: `shunt confirm {number}` or `shunt discard {number}`"
+                );
                 self.held_removal = kept.map(|event| HeldRemoval {
+                    number,
                     origin,
                     event,
                     circumstances: Circumstances {

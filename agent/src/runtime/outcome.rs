@@ -129,8 +129,8 @@ pub enum ApplyError {
     Tables(#[from] TableError),
     /// It would remove more frontends than an event may, and waits for a decision.
     #[error(
-        "it would remove {} of {} frontends, more than --max-removal lets it: it waits for `shunt \
-         confirm` or `shunt discard`", .0.removed, .0.frontends
+        "it would remove {} of {} frontends, more than --max-removal lets it: it waits for a decision",
+        .0.removed, .0.frontends
     )]
     Removal(Removal),
     /// It waited for a decision, and this was against it.
@@ -160,6 +160,16 @@ pub enum ControlError {
     /// No event waits.
     #[error("no event waits for a decision")]
     NothingHeld,
+    /// Another event waits than the one that was named.
+    #[error(
+        "event {asked} does not wait for a decision, or no longer; event {held} does: `shunt status` shows it"
+    )]
+    AnotherHeld {
+        /// The number of the named one.
+        asked: u64,
+        /// That of the one that waits.
+        held: u64,
+    },
     /// It leads to something that cannot be.
     #[error(transparent)]
     Apply(#[from] ApplyError),

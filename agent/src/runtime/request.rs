@@ -50,8 +50,12 @@ pub(super) enum Request {
     AreGone(Vec<StaleConnection>, oneshot::Sender<Vec<bool>>),
     /// An operator's change, and until when; or it is taken back.
     Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
-    /// Whether the event takes effect that waits for a decision.
-    Decide(bool, oneshot::Sender<Result<Acceptance, ControlError>>),
+    /// What becomes of the event of this number, which waits for it.
+    Decide(
+        u64,
+        Decision,
+        oneshot::Sender<Result<Acceptance, ControlError>>,
+    ),
     /// Programs that tell of connections and packets, and what reads what they tell.
     LoadFlows(oneshot::Sender<Result<(FlowPrograms, FlowReader), DatapathError>>),
     /// These programs run from now on.
@@ -107,6 +111,15 @@ pub(super) enum Steer {
     Set(Override, Option<SystemTime>),
     /// What has its target is taken back.
     Remove(Override),
+}
+
+/// What becomes of an event that waits because it would remove too many frontends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It takes effect.
+    Confirm,
+    /// It is forgotten.
+    Discard,
 }
 
 /// An event that is handed in, or what was wrong with it.

@@ -32,9 +32,9 @@ pub(super) fn senseless(field: &str, error: impl Display) -> Status {
 /// The status of what an operator has asked for in vain.
 pub(super) fn not_done(error: &ControlError) -> Status {
     match error {
-        ControlError::NoSuchOverride | ControlError::NothingHeld => {
-            Status::failed_precondition(error.to_string())
-        }
+        ControlError::NoSuchOverride
+        | ControlError::NothingHeld
+        | ControlError::AnotherHeld { .. } => Status::failed_precondition(error.to_string()),
         ControlError::Apply(error) => refused(error),
         ControlError::Confirmed(_) | ControlError::Keep(_) => {
             Status::internal(Escaped(error).to_string())
