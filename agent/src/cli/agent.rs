@@ -199,6 +199,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let event_loop = EventLoop::new(
         agent,
         pin_dir.clone(),
+        sources.name().or_else(|| apis.source_name()),
         sources.followed(),
         steering,
         operator.max_removal,

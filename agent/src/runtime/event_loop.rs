@@ -6,6 +6,7 @@
 //! any other then, at once, with what is so by then.
 
 mod decision;
+mod foreign;
 mod steer;
 mod waiting;
 
@@ -94,6 +95,8 @@ pub struct EventLoop {
     families: Vec<IpFamily>,
     /// Whether a Resync has left memory that is of no more use.
     has_slack: bool,
+    /// The source that has the last word, as it names itself; `None` if there is none, or no longer.
+    source: Option<String>,
     /// How the source is that follows a cluster.
     followed: Option<ClusterMonitor>,
     /// What waits for tables, and for what they are for.
@@ -120,12 +123,14 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// With `agent`, which starts now, and is pinned at `pin_dir`. The status shows `followed`. What
+    /// With `agent`, which starts now, and is pinned at `pin_dir`. `source` has the last word until it ends. The
+    /// status shows `followed`. What
     /// `steering` says holds from the begin. One event may remove this share of all frontends, in percent,
     /// or all of them if none is given.
     pub fn new(
         mut agent: Agent,
         pin_dir: Option<PathBuf>,
+        source: Option<String>,
         followed: Option<ClusterMonitor>,
         steering: Steering,
         max_removal: Option<u8>,
@@ -141,6 +146,7 @@ impl EventLoop {
             held: HeldEvents::default(),
             history: History::new(pin_dir),
             has_slack: false,
+            source,
             followed,
             aside: Aside::default(),
             tables: TableMaker::new(MaglevRecipe::make),
@@ -230,6 +236,7 @@ impl EventLoop {
                 circumstances,
                 queued,
                 turn: _,
+                is_foreign: _,
                 answer,
             }) => {
                 let reports = queued.reports();
@@ -339,6 +346,7 @@ impl EventLoop {
         if let Err((origin, error)) = end {
             self.refuse(&format_args!("{origin}: cannot read on: {error}"));
         }
+        self.source = None;
         info!("end of the events: translating until a signal comes");
     }
 
@@ -375,6 +383,7 @@ impl EventLoop {
                     circumstances,
                     queued: Queued::new(reports),
                     turn: None,
+                    is_foreign: false,
                     answer: None,
                 }));
             }

@@ -133,6 +133,12 @@ pub enum ApplyError {
         .0.removed, .0.frontends
     )]
     Removal(Removal),
+    /// It is a client's Resync, and this source has the last word.
+    #[error(
+        "the agent is {0}, which would not bring back what this Resync removes: `shunt apply --over-source`, or \
+         `over_source` in the call, applies it all the same"
+    )]
+    Foreign(String),
     /// It waited for a decision, and this was against it.
     #[error("it was discarded: it would have removed too many frontends")]
     Discarded,

@@ -59,6 +59,11 @@ impl ApiPlaces {
         self.ui.changes()
     }
 
+    /// The source that follows what is registered, as it names itself, if there is one.
+    pub(crate) fn source_name(&self) -> Option<String> {
+        self.local_api.source_name()
+    }
+
     /// Begins to serve what the inspector finds, and to tell `queue` of what is registered. What it gives
     /// ends that when it is dropped.
     ///

@@ -212,6 +212,12 @@ pub(crate) struct LocalApi {
 }
 
 impl LocalKept {
+    /// The source that follows what is registered, as it names itself, if there is one.
+    pub(crate) fn source_name(&self) -> Option<String> {
+        let source = self.0.as_ref()?.source.as_ref()?;
+        Some(source.to_string())
+    }
+
     /// Begins to serve, to tell the renderer, and to follow SIGHUP. `here` are the addresses on this host, whenever they
     /// change.
     ///

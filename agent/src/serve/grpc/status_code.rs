@@ -16,7 +16,9 @@ pub(super) fn refused(error: &ApplyError) -> Status {
         ApplyError::Event(_) | ApplyError::Render(RenderError::WeightOverflow { .. }) => {
             Code::InvalidArgument
         }
-        ApplyError::Render(RenderError::BeforeResync) => Code::FailedPrecondition,
+        ApplyError::Render(RenderError::BeforeResync) | ApplyError::Foreign(_) => {
+            Code::FailedPrecondition
+        }
         ApplyError::Tables(_) if error.is_for_want_of_room() => Code::ResourceExhausted,
         ApplyError::Tables(_) => Code::Internal,
         ApplyError::Removal(_) | ApplyError::Discarded | ApplyError::Replaced => Code::Aborted,
@@ -88,13 +90,17 @@ mod tests {
             call: "membarrier",
             source: io::ErrorKind::PermissionDenied.into(),
         };
-        let cases: [(ApplyError, Code); 5] = [
+        let cases: [(ApplyError, Code); 6] = [
             (
                 EventError::new(Fault::MissingField("id")).into(),
                 Code::InvalidArgument,
             ),
             (overflow.into(), Code::InvalidArgument),
             (RenderError::BeforeResync.into(), Code::FailedPrecondition),
+            (
+                ApplyError::Foreign("following Kubernetes".to_owned()),
+                Code::FailedPrecondition,
+            ),
             (full.into(), Code::ResourceExhausted),
             (kernel.into(), Code::Internal),
         ];
