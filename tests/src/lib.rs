@@ -22,6 +22,7 @@ mod driver;
 mod families;
 mod far_world;
 mod fetched;
+mod foreign_resync;
 mod foreign_xdp;
 mod forward;
 mod http;
@@ -68,6 +69,7 @@ pub use self::{
     families::has_ipv6,
     far_world::{FarWorld, nobody},
     fetched::promtool_binary,
+    foreign_resync::refuse_foreign_resync,
     foreign_xdp::ForeignXdp,
     forward::Forward,
     http::{HttpAnswer, http_ask, http_get, http_send},

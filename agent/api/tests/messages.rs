@@ -266,7 +266,11 @@ fn piece(services: Vec<proto::Service>, more: bool) -> StreamRequest {
         services,
         ..proto::Snapshot::default()
     });
-    let event = Some(Event::Resync(SnapshotPiece { snapshot, more }));
+    let event = Some(Event::Resync(SnapshotPiece {
+        snapshot,
+        more,
+        over_source: false,
+    }));
     StreamRequest { event }
 }
 
@@ -554,6 +558,7 @@ fn what_is_wrong_with_other_events_is_said_in_the_words_of_json() {
                 ..proto::Snapshot::default()
             }),
             more: false,
+            over_source: false,
         })
     };
     for (line, event) in [

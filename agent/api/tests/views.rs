@@ -185,14 +185,19 @@ fn status() -> Status {
         host: vec!["this host does not forward".into()],
         socket_recreated: 41,
         overrides: overrides(),
-        held_removal: Some(HeldRemoval {
-            event: "line 3: Resync".into(),
-            removed: 42,
-            frontends: 43,
-            waiting: 44,
-            seconds: 45,
-        }),
+        held_removal: Some(held_removal()),
         monitor: WATCHED,
+    }
+}
+
+fn held_removal() -> HeldRemoval {
+    HeldRemoval {
+        number: 46,
+        event: "line 3: Resync".into(),
+        removed: 42,
+        frontends: 43,
+        waiting: 44,
+        seconds: 45,
     }
 }
 
@@ -383,7 +388,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             },
         ],
         "held_removal": {
-            "event": "line 3: Resync", "removed": 42, "frontends": 43, "waiting": 44,
+            "number": 46, "event": "line 3: Resync", "removed": 42, "frontends": 43, "waiting": 44,
             "seconds": 45,
         },
         "monitor": { "watchers": 61, "told": 62, "lost": 63 },

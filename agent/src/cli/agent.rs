@@ -9,7 +9,7 @@ mod notify;
 mod refusals;
 mod sources;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use shunt::{
@@ -38,6 +38,7 @@ use crate::cli::{
     config::settings::KubeProxySettings,
     flags::{
         addresses::Addresses,
+        apis::{ApiArgs, ApiPlaces},
         detect_local::DetectLocalArgs,
         node::NodeArgs,
         paths::{PinArgs, SocketArgs},
@@ -116,7 +117,9 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     };
     let mut sources = Sources::open(events, kubernetes, consul, &node, sizes.table_sizes()).await?;
     // Before anything is touched: another agent may be at work here.
-    let (socket_file, apis) = (SocketFile::listen(&socket)?, apis.listen().await?);
+    let Some((socket_file, apis)) = listen(&socket, apis, &mut stop).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let steering = operator.steering(&socket)?;
     let (families, terminates_tcp) = (families.families(), sockets.terminate_tcp);
     let (http, conntrack_timeouts) = (
@@ -196,6 +199,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let event_loop = EventLoop::new(
         agent,
         pin_dir.clone(),
+        sources.name().or_else(|| apis.source_name()),
         sources.followed(),
         steering,
         operator.max_removal,
@@ -214,6 +218,20 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     drop((server, http, apis));
     beside.stop();
     finish(agent, pin_dir.as_deref())
+}
+
+/// Listens at the socket and where the APIs are to be served. `None` if the agent receives a signal to end
+/// meanwhile: another process may hold the lock of a socket.
+async fn listen(
+    socket: &Path,
+    apis: ApiArgs,
+    stop: &mut Stop,
+) -> Result<Option<(SocketFile, ApiPlaces)>> {
+    let listening = async { anyhow::Ok((SocketFile::listen(socket).await?, apis.listen().await?)) };
+    tokio::select! {
+        listening = listening => listening.map(Some),
+        () = stop.wait() => Ok(None),
+    }
 }
 
 /// Makes the queue of events, and begins to answer for health by what is reported beside it.

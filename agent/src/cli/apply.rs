@@ -52,6 +52,12 @@ pub(crate) struct ApplyArgs {
     #[arg(short, long, value_enum, default_value_t)]
     output: OutputFormat,
 
+    /// Have a Resync take effect beside a source of the agent's own (Kubernetes, Consul, registered services, a stream
+    /// of events), which has the last word. What it removes comes back when the source changes it, or when the agent
+    /// restarts
+    #[arg(long)]
+    over_source: bool,
+
     #[command(flatten)]
     socket: SocketArgs,
 }
@@ -77,21 +83,27 @@ pub(crate) fn run(args: ApplyArgs) -> Result<ExitCode> {
     let ApplyArgs {
         events,
         output,
+        over_source,
         socket: SocketArgs { socket },
     } = args;
     with_agent(&socket, async |channel| {
-        apply(&events, output, channel).await
+        apply(&events, output, over_source, channel).await
     })
 }
 
-async fn apply(events: &Input, output: OutputFormat, channel: Channel) -> Result<ExitCode> {
+async fn apply(
+    events: &Input,
+    output: OutputFormat,
+    over_source: bool,
+    channel: Channel,
+) -> Result<ExitCode> {
     let reader = events
         .open()
         .with_context(|| format!("cannot open the events in {events}"))?;
     let (lines, mut pending) = mpsc::channel(UNANSWERED);
     let (messages, outgoing) = mpsc::channel(AHEAD);
     read_lines(reader, move |line| {
-        line.is_none_or(|line| send(line, &lines, &messages))
+        line.is_none_or(|line| send(line, over_source, &lines, &messages))
     })?;
     let mut answers = client::events(channel)
         .stream(ReceiverStream::new(outgoing))
@@ -145,6 +157,7 @@ async fn apply(events: &Input, output: OutputFormat, channel: Channel) -> Result
 /// Sends what a line says, and notes that there is an answer to come. Whether to read on.
 fn send(
     line: Result<Line, LineError>,
+    over_source: bool,
     lines: &mpsc::Sender<Pending>,
     messages: &mpsc::Sender<StreamRequest>,
 ) -> bool {
@@ -154,7 +167,8 @@ fn send(
                 line: number,
                 subject: event.subject().to_string(),
             });
-            noted.is_ok() && encode(event).all(|message| messages.blocking_send(message).is_ok())
+            let mut sent = encode(event).map(|message| with_over_source(message, over_source));
+            noted.is_ok() && sent.all(|message| messages.blocking_send(message).is_ok())
         }
         Err(error) => {
             let told = match &error.fault {
@@ -169,6 +183,13 @@ fn send(
                 && told.is_none_or(|told| messages.blocking_send(told).is_ok())
         }
     }
+}
+
+fn with_over_source(mut message: StreamRequest, over_source: bool) -> StreamRequest {
+    if let Some(Event::Resync(piece)) = &mut message.event {
+        piece.over_source = over_source;
+    }
+    message
 }
 
 /// What became of a line that was applied, for programs.

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
-use shunt_api::proto::DecideRemovalRequest;
+use clap::{Args, value_parser};
+use shunt_api::proto::{DecideRemovalRequest, RemovalDecision};
 
 use crate::cli::{
     client::{control, with_agent},
@@ -16,10 +16,14 @@ use crate::cli::{
 
 /// Have the event take effect that waits because it removes more frontends than --max-removal lets it
 ///
-/// `shunt status` shows it. What waits behind it follows. Exit status: 0; 1 if none waits; 2 without an
-/// agent.
+/// `shunt status` shows it. What waits behind it follows. Exit status: 0; 1 if it does not wait, or no longer;
+/// 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct ConfirmArgs {
+    /// The number of the event, as `shunt status` shows it: a newer one may have come in its place
+    #[arg(value_name = "NUMBER", value_parser = value_parser!(u64).range(1..))]
+    number: u64,
+
     #[command(flatten)]
     socket: SocketArgs,
 }
@@ -27,31 +31,38 @@ pub(crate) struct ConfirmArgs {
 /// Forget the event that waits because it removes more frontends than --max-removal lets it
 ///
 /// What waits behind it follows. The next Resync brings what the event has said, and may wait in its place.
-/// Exit status: 0; 1 if none waits; 2 without an agent.
+/// Exit status: 0; 1 if it does not wait, or no longer; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct DiscardArgs {
+    /// The number of the event, as `shunt status` shows it: a newer one may have come in its place
+    #[arg(value_name = "NUMBER", value_parser = value_parser!(u64).range(1..))]
+    number: u64,
+
     #[command(flatten)]
     socket: SocketArgs,
 }
 
 /// Confirms.
 pub(crate) fn confirm(args: &ConfirmArgs) -> Result<ExitCode> {
-    decide(&args.socket, true)
+    let ConfirmArgs { number, socket } = args;
+    with_agent(&socket.socket, async |channel| {
+        let request = request(*number, RemovalDecision::Confirm);
+        match control(channel).decide_removal(request).await {
+            Ok(applied) => {
+                write_applied("confirmed", &applied.into_inner())?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(status) => failed(&status),
+        }
+    })
 }
 
 /// Discards.
 pub(crate) fn discard(args: &DiscardArgs) -> Result<ExitCode> {
-    decide(&args.socket, false)
-}
-
-fn decide(socket: &SocketArgs, confirm: bool) -> Result<ExitCode> {
+    let DiscardArgs { number, socket } = args;
     with_agent(&socket.socket, async |channel| {
-        let request = DecideRemovalRequest { confirm };
+        let request = request(*number, RemovalDecision::Discard);
         match control(channel).decide_removal(request).await {
-            Ok(applied) if confirm => {
-                write_applied("confirmed", &applied.into_inner())?;
-                Ok(ExitCode::SUCCESS)
-            }
             Ok(_) => {
                 complain("discarded: the next Resync brings what it said");
                 Ok(ExitCode::SUCCESS)
@@ -59,4 +70,13 @@ fn decide(socket: &SocketArgs, confirm: bool) -> Result<ExitCode> {
             Err(status) => failed(&status),
         }
     })
+}
+
+fn request(number: u64, decision: RemovalDecision) -> DecideRemovalRequest {
+    DecideRemovalRequest {
+        // An agent of an earlier version reads nothing else.
+        confirm: decision == RemovalDecision::Confirm,
+        decision: decision.into(),
+        number,
+    }
 }

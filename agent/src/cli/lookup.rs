@@ -9,7 +9,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use shunt_api::proto::{LookupRequest, ServiceId};
+use shunt_api::{
+    message::join_lookup,
+    proto::{LookupRequest, LookupResponse, ServiceId},
+};
 use shunt_model::{Query, Subject};
 use tonic::transport::Channel;
 
@@ -97,8 +100,12 @@ async fn look_up(
     output: OutputFormat,
 ) -> Result<ExitCode> {
     let asked = inspection(channel).lookup(request).await;
-    let response = asked.map_err(|status| refused(&status))?;
-    let found = understood(Found::try_from(response.into_inner()))?;
+    let mut pieces = asked.map_err(|status| refused(&status))?.into_inner();
+    let mut response = LookupResponse::default();
+    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+        join_lookup(&mut response, piece);
+    }
+    let found = understood(Found::try_from(response))?;
     output::print(|out| match output {
         OutputFormat::Json => output::write_json(&found, out),
         OutputFormat::Table => write_found(&found, out),

@@ -306,6 +306,7 @@ fn summary(status: &Status) -> Table<2> {
 /// An event that waits for a decision.
 fn held_removal(held: &HeldRemoval) -> String {
     let HeldRemoval {
+        number,
         event,
         removed,
         frontends,
@@ -314,8 +315,8 @@ fn held_removal(held: &HeldRemoval) -> String {
     } = held;
     let since = duration(*seconds);
     format!(
-        "{event} would remove {removed} of {frontends} frontends: for {since} it waits for `shunt confirm` \
-         or `shunt discard`, and {waiting} events behind it"
+        "{event} would remove {removed} of {frontends} frontends: for {since} it waits for `shunt confirm \
+         {number}` or `shunt discard {number}`, and {waiting} events behind it"
     )
 }
 

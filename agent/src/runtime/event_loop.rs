@@ -6,6 +6,7 @@
 //! any other then, at once, with what is so by then.
 
 mod decision;
+mod foreign;
 mod steer;
 mod waiting;
 
@@ -94,6 +95,8 @@ pub struct EventLoop {
     families: Vec<IpFamily>,
     /// Whether a Resync has left memory that is of no more use.
     has_slack: bool,
+    /// The source that has the last word, as it names itself; `None` if there is none, or no longer.
+    source: Option<String>,
     /// How the source is that follows a cluster.
     followed: Option<ClusterMonitor>,
     /// What waits for tables, and for what they are for.
@@ -115,15 +118,19 @@ pub struct EventLoop {
     max_removal: Option<u8>,
     /// The event that would remove more.
     held_removal: Option<HeldRemoval>,
+    /// The number of the last event that had to wait for a decision.
+    last_held: u64,
 }
 
 impl EventLoop {
-    /// With `agent`, which starts now, and is pinned at `pin_dir`. The status shows `followed`. What
+    /// With `agent`, which starts now, and is pinned at `pin_dir`. `source` has the last word until it ends. The
+    /// status shows `followed`. What
     /// `steering` says holds from the begin. One event may remove this share of all frontends, in percent,
     /// or all of them if none is given.
     pub fn new(
         mut agent: Agent,
         pin_dir: Option<PathBuf>,
+        source: Option<String>,
         followed: Option<ClusterMonitor>,
         steering: Steering,
         max_removal: Option<u8>,
@@ -139,6 +146,7 @@ impl EventLoop {
             held: HeldEvents::default(),
             history: History::new(pin_dir),
             has_slack: false,
+            source,
             followed,
             aside: Aside::default(),
             tables: TableMaker::new(MaglevRecipe::make),
@@ -150,6 +158,7 @@ impl EventLoop {
             unfitting: None,
             max_removal,
             held_removal: None,
+            last_held: 0,
         }
     }
 
@@ -227,6 +236,7 @@ impl EventLoop {
                 circumstances,
                 queued,
                 turn: _,
+                is_foreign: _,
                 answer,
             }) => {
                 let reports = queued.reports();
@@ -273,7 +283,9 @@ impl EventLoop {
                 reply(answer, ());
             }
             Request::Steer(steer, answer) => reply(answer, self.steer(steer)),
-            Request::Decide(confirm, answer) => reply(answer, self.decide(confirm)),
+            Request::Decide(number, decision, answer) => {
+                reply(answer, self.decide(number, decision));
+            }
             Request::Status(answer) => {
                 let status = status::assemble(
                     &self.agent,
@@ -334,6 +346,7 @@ impl EventLoop {
         if let Err((origin, error)) = end {
             self.refuse(&format_args!("{origin}: cannot read on: {error}"));
         }
+        self.source = None;
         info!("end of the events: translating until a signal comes");
     }
 
@@ -370,6 +383,7 @@ impl EventLoop {
                     circumstances,
                     queued: Queued::new(reports),
                     turn: None,
+                    is_foreign: false,
                     answer: None,
                 }));
             }
@@ -442,8 +456,12 @@ impl EventLoop {
             }
             Err(ApplyError::Removal(removal)) => {
                 let error = ApplyError::Removal(removal);
-                warn!("{origin}: {subject}: {error}");
+                let number = self.next_held();
+                warn!(
+                    "{origin}: {subject}: {error}: `shunt confirm {number}` or `shunt discard {number}`"
+                );
                 self.held_removal = kept.map(|event| HeldRemoval {
+                    number,
                     origin,
                     event,
                     circumstances: Circumstances {

@@ -18,6 +18,8 @@ use crate::runtime::{
 /// The event that waits, and what came after it.
 #[derive(Debug)]
 pub(super) struct HeldRemoval {
+    /// Names it in a decision.
+    pub(super) number: u64,
     pub(super) origin: Origin,
     pub(super) event: RendererEvent,
     pub(super) circumstances: Circumstances,
@@ -33,6 +35,7 @@ impl HeldRemoval {
     /// As it is shown.
     pub(super) fn view(&self) -> view::HeldRemoval {
         let Self {
+            number,
             origin,
             event,
             circumstances: _,
@@ -43,6 +46,7 @@ impl HeldRemoval {
             reports: _,
         } = self;
         view::HeldRemoval {
+            number: *number,
             event: format!("{origin}: {}", event.subject()),
             removed: *removed as u64,
             frontends: *frontends as u64,

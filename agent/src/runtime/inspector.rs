@@ -24,7 +24,7 @@ use crate::runtime::{
     outcome::{Acceptance, ControlError},
     queue::EventQueue,
     reports::Reports,
-    request::{Request, Steer},
+    request::{Decision, Request, Steer},
     service_counts::{self, ServiceFigures},
 };
 
@@ -231,10 +231,11 @@ impl Inspector {
     /// If none waits, or the agent is ending.
     pub async fn decide_removal(
         &self,
-        confirm: bool,
+        number: u64,
+        decision: Decision,
     ) -> Result<Result<Acceptance, ControlError>, Ending> {
         self.queue
-            .ask(|answer| Request::Decide(confirm, answer))
+            .ask(|answer| Request::Decide(number, decision, answer))
             .await
     }
 

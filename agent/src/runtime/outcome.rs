@@ -129,10 +129,16 @@ pub enum ApplyError {
     Tables(#[from] TableError),
     /// It would remove more frontends than an event may, and waits for a decision.
     #[error(
-        "it would remove {} of {} frontends, more than --max-removal lets it: it waits for `shunt \
-         confirm` or `shunt discard`", .0.removed, .0.frontends
+        "it would remove {} of {} frontends, more than --max-removal lets it: it waits for a decision",
+        .0.removed, .0.frontends
     )]
     Removal(Removal),
+    /// It is a client's Resync, and this source has the last word.
+    #[error(
+        "the agent is {0}, which would not bring back what this Resync removes: `shunt apply --over-source`, or \
+         `over_source` in the call, applies it all the same"
+    )]
+    Foreign(String),
     /// It waited for a decision, and this was against it.
     #[error("it was discarded: it would have removed too many frontends")]
     Discarded,
@@ -160,6 +166,16 @@ pub enum ControlError {
     /// No event waits.
     #[error("no event waits for a decision")]
     NothingHeld,
+    /// Another event waits than the one that was named.
+    #[error(
+        "event {asked} does not wait for a decision, or no longer; event {held} does: `shunt status` shows it"
+    )]
+    AnotherHeld {
+        /// The number of the named one.
+        asked: u64,
+        /// That of the one that waits.
+        held: u64,
+    },
     /// It leads to something that cannot be.
     #[error(transparent)]
     Apply(#[from] ApplyError),

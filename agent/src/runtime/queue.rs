@@ -48,21 +48,35 @@ impl EventQueue {
         &self.reports
     }
 
-    /// Delivers an event, or what was wrong with it, and waits for what becomes of it.
+    /// Delivers an event of a client, or what was wrong with it, and waits for what becomes of it. A Resync is refused
+    /// beside a source that has the last word, unless it comes `over_source`.
     ///
     /// # Errors
     ///
     /// If nobody takes events any more.
-    pub async fn deliver(
+    pub async fn deliver_foreign(
         &self,
         origin: Origin,
         event: Result<RendererEvent, EventError>,
+        over_source: bool,
     ) -> Result<Result<Acceptance, ApplyError>, Ending> {
-        self.deliver_with(origin, event, Circumstances::default(), None)
-            .await
+        let queued = Queued::new(&self.reports);
+        self.ask(|answer| {
+            Request::Event(Submission {
+                origin,
+                event,
+                circumstances: Circumstances::default(),
+                queued,
+                turn: None,
+                is_foreign: !over_source,
+                answer: Some(answer),
+            })
+        })
+        .await
     }
 
-    /// As [`Self::deliver`], of an event that comes with these circumstances. Its `turn` is dropped as
+    /// Delivers an event of the source with these circumstances, or what was wrong with it, and waits for what becomes
+    /// of it. Its `turn` is dropped as
     /// soon as its sender may deliver another one, which then need not wait for what this one waits for
     /// aside: an event that has to do with this one takes effect after it in any case.
     ///
@@ -84,6 +98,7 @@ impl EventQueue {
                 circumstances,
                 queued,
                 turn,
+                is_foreign: false,
                 answer: Some(answer),
             })
         })
@@ -107,6 +122,7 @@ impl EventQueue {
             circumstances: Circumstances::default(),
             queued: Queued::new(&self.reports),
             turn: None,
+            is_foreign: false,
             answer: None,
         }))
     }
@@ -196,6 +212,7 @@ pub(crate) mod testing {
                     circumstances: _,
                     queued: _,
                     turn: None,
+                    is_foreign: _,
                     answer: Some(answer),
                 })) => (format!("{origin}: {}", event.subject()), answer),
                 other => panic!("no event that somebody waits for: {other:?}"),
@@ -212,6 +229,7 @@ pub(crate) mod testing {
                     circumstances: _,
                     queued: _,
                     turn: _,
+                    is_foreign: _,
                     answer,
                 }) => {
                     if let Some(answer) = answer {

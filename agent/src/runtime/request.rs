@@ -50,8 +50,12 @@ pub(super) enum Request {
     AreGone(Vec<StaleConnection>, oneshot::Sender<Vec<bool>>),
     /// An operator's change, and until when; or it is taken back.
     Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
-    /// Whether the event takes effect that waits for a decision.
-    Decide(bool, oneshot::Sender<Result<Acceptance, ControlError>>),
+    /// What becomes of the event of this number, which waits for it.
+    Decide(
+        u64,
+        Decision,
+        oneshot::Sender<Result<Acceptance, ControlError>>,
+    ),
     /// Programs that tell of connections and packets, and what reads what they tell.
     LoadFlows(oneshot::Sender<Result<(FlowPrograms, FlowReader), DatapathError>>),
     /// These programs run from now on.
@@ -109,6 +113,15 @@ pub(super) enum Steer {
     Remove(Override),
 }
 
+/// What becomes of an event that waits because it would remove too many frontends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It takes effect.
+    Confirm,
+    /// It is forgotten.
+    Discard,
+}
+
 /// An event that is handed in, or what was wrong with it.
 #[derive(Debug)]
 pub(super) struct Submission {
@@ -118,6 +131,8 @@ pub(super) struct Submission {
     pub(super) queued: Queued,
     /// Dropped when it is the event's turn: it is applied, or has to wait aside.
     pub(super) turn: Option<oneshot::Sender<Infallible>>,
+    /// Whether a client has sent it, which may not remove what the source of events has brought.
+    pub(super) is_foreign: bool,
     /// Where to say what became of it, besides the log. Without one, its sender goes on meanwhile.
     pub(super) answer: Option<oneshot::Sender<Result<Acceptance, ApplyError>>>,
 }

@@ -5,12 +5,15 @@ use std::{
     net::IpAddr,
     num::NonZeroU16,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
+use shunt_files::{Holder, LockError, LockFile, ReplaceError, make_folder, replace};
 use shunt_model::{Override, Overrides, ServiceId};
 use thiserror::Error;
+use tracing::info;
 
 /// The form of the file.
 const VERSION: u32 = 1;
@@ -18,7 +21,7 @@ const VERSION: u32 = 1;
 /// The file cannot be used.
 #[derive(Debug, Error)]
 pub enum SteeringError {
-    /// It cannot be read or written.
+    /// It cannot be read, or its folder made.
     #[error("{what} {}: {source}", path.display())]
     Io {
         /// What was tried.
@@ -28,6 +31,20 @@ pub enum SteeringError {
         /// Why it failed.
         source: io::Error,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] ReplaceError),
+    /// Another agent has it.
+    #[error("the overrides in {} are another agent's, of {holder}: a file is for one agent", path.display())]
+    InUse {
+        /// Which.
+        path: PathBuf,
+        /// The process of the other agent.
+        holder: Holder,
+    },
+    /// Its lock cannot be had.
+    #[error(transparent)]
+    Lock(LockError),
     /// Its content makes no sense.
     #[error(
         "{} is damaged: {reason}; move it away to begin without overrides", path.display()
@@ -48,10 +65,17 @@ pub(super) struct Steered {
 }
 
 /// All changes that hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Steering {
-    file: PathBuf,
+    file: Arc<KeptFile>,
     all: Vec<Steered>,
+}
+
+/// The file, which is this agent's as long as this is there.
+#[derive(Debug)]
+struct KeptFile {
+    path: PathBuf,
+    _lock: LockFile,
 }
 
 /// What is in the file.
@@ -93,41 +117,49 @@ enum Change {
 }
 
 impl Steering {
-    /// What the file says; without a file, nothing is changed.
+    /// Takes the file for this agent alone, and reads it; without a file, nothing is changed.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// It cannot be read, or another agent has it.
     pub fn open(file: PathBuf) -> Result<Self, SteeringError> {
-        let content = match fs::read(&file) {
-            Ok(content) => content,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self {
-                    file,
-                    all: Vec::new(),
-                });
-            }
-            Err(source) => {
-                return Err(SteeringError::Io {
-                    what: "cannot read the overrides in",
-                    path: file,
-                    source,
-                });
-            }
-        };
-        let damaged = |reason: String| SteeringError::Damaged {
-            path: file.clone(),
-            reason,
-        };
-        let Content { version, overrides } =
-            serde_json::from_slice(&content).map_err(|error| damaged(error.to_string()))?;
-        if version != VERSION {
-            return Err(damaged(format!(
-                "it has version {version}, and this agent reads {VERSION}"
-            )));
+        let file = KeptFile::take(file)?;
+        let all = read(&file.path)?.unwrap_or_default();
+        Ok(Self {
+            file: Arc::new(file),
+            all,
+        })
+    }
+
+    /// As [`Self::open`]. If there is no file yet, the changes are those of the file `earlier`, which versions before
+    /// shared between all agents of a directory. It is read once, since the file is written at once, and stays for
+    /// the other agents.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`], or the file cannot be written.
+    pub fn open_after(file: PathBuf, earlier: &Path) -> Result<Self, SteeringError> {
+        let file = KeptFile::take(file)?;
+        if let Some(all) = read(&file.path)? {
+            let file = Arc::new(file);
+            return Ok(Self { file, all });
         }
-        let all = overrides.into_iter().map(Steered::from).collect();
-        Ok(Self { file, all })
+        let known = read(earlier)?;
+        let is_taken_over = known.is_some();
+        let steering = Self {
+            file: Arc::new(file),
+            all: known.unwrap_or_default(),
+        };
+        if is_taken_over {
+            steering.save()?;
+            info!(
+                "{} overrides of {}, the file of earlier versions, hold on: they are kept in {} from now on",
+                steering.all.len(),
+                earlier.display(),
+                steering.file.path.display()
+            );
+        }
+        Ok(steering)
     }
 
     /// What is changed.
@@ -146,7 +178,7 @@ impl Steering {
         all.retain(|known| !known.change.has_target_of(&new.change));
         all.push(new);
         Self {
-            file: self.file.clone(),
+            file: Arc::clone(&self.file),
             all,
         }
     }
@@ -169,7 +201,7 @@ impl Steering {
             .cloned()
             .collect();
         (all.len() < self.all.len()).then(|| Self {
-            file: self.file.clone(),
+            file: Arc::clone(&self.file),
             all,
         })
     }
@@ -187,11 +219,8 @@ impl Steering {
     ///
     /// The file cannot be written.
     pub(super) fn save(&self) -> Result<(), SteeringError> {
-        let failed = |what, path: &Path| {
-            let path = path.to_owned();
-            move |source| SteeringError::Io { what, path, source }
-        };
         let Self { file, all } = self;
+        let file = &file.path;
         let content = Content {
             version: VERSION,
             overrides: all.iter().map(Entry::from).collect(),
@@ -200,15 +229,53 @@ impl Steering {
             path: file.clone(),
             reason: error.to_string(),
         })?;
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).map_err(failed("cannot make the folder", folder))?;
-        }
-        let mut draft = file.clone().into_os_string();
-        draft.push(".new");
-        let draft = PathBuf::from(draft);
-        fs::write(&draft, text).map_err(failed("cannot write", &draft))?;
-        fs::rename(&draft, file).map_err(failed("cannot write", file))
+        Ok(replace(file, &text)?)
     }
+}
+
+impl KeptFile {
+    /// Locks the file; makes its folder if there is none.
+    fn take(path: PathBuf) -> Result<Self, SteeringError> {
+        if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+            make_folder(folder).map_err(|source| SteeringError::Io {
+                what: "cannot make the folder",
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
+        match LockFile::try_take(&LockFile::beside(&path)) {
+            Ok(lock) => Ok(Self { path, _lock: lock }),
+            Err(LockError::Held { path: _, holder }) => Err(SteeringError::InUse { path, holder }),
+            Err(error) => Err(SteeringError::Lock(error)),
+        }
+    }
+}
+
+/// Reads the changes in a file; `None` if there is no file.
+fn read(file: &Path) -> Result<Option<Vec<Steered>>, SteeringError> {
+    let content = match fs::read(file) {
+        Ok(content) => content,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(SteeringError::Io {
+                what: "cannot read the overrides in",
+                path: file.to_owned(),
+                source,
+            });
+        }
+    };
+    let damaged = |reason: String| SteeringError::Damaged {
+        path: file.to_owned(),
+        reason,
+    };
+    let Content { version, overrides } =
+        serde_json::from_slice(&content).map_err(|error| damaged(error.to_string()))?;
+    if version != VERSION {
+        return Err(damaged(format!(
+            "it has version {version}, and this agent reads {VERSION}"
+        )));
+    }
+    Ok(Some(overrides.into_iter().map(Steered::from).collect()))
 }
 
 impl From<Entry> for Steered {
@@ -266,7 +333,9 @@ impl From<&Steered> for Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{os::unix::fs::symlink, process};
+
+    use super::{SteeringError::InUse, *};
 
     fn drain(last: u8) -> Override {
         Override::Drain {
@@ -309,7 +378,13 @@ mod tests {
                 until: Some(until),
             });
         steering.save().unwrap();
-        assert_eq!(Steering::open(file.clone()).unwrap(), steering);
+        let InUse { path: _, holder } = Steering::open(file.clone()).unwrap_err() else {
+            panic!("a file is for one agent");
+        };
+        assert_eq!(holder.pid, Some(process::id()));
+        let all = steering.all.clone();
+        drop((empty, steering));
+        assert_eq!(Steering::open(file.clone()).unwrap().all, all);
 
         for content in ["", "{}", r#"{"version":2,"overrides":[]}"#] {
             fs::write(&file, content).unwrap();
@@ -322,10 +397,8 @@ mod tests {
     fn a_change_replaces_the_one_with_its_target_and_ends_in_time() {
         let now = UNIX_EPOCH + Duration::from_secs(1000);
         let until = now + Duration::from_mins(1);
-        let steering = Steering {
-            file: PathBuf::new(),
-            all: Vec::new(),
-        };
+        let folder = tempfile::tempdir().unwrap();
+        let steering = Steering::open(folder.path().join("overrides.json")).unwrap();
         let steering = steering.with(forever(weight(7))).with(forever(weight(8)));
         assert_eq!(steering.all, [forever(weight(8))]);
         assert_eq!(steering.next_end(now), None);
@@ -334,10 +407,50 @@ mod tests {
             until: Some(until),
         });
         assert_eq!(steering.next_end(now), Some(Duration::from_mins(1)));
-        assert_eq!(steering.without_ended(now), None);
+        assert!(steering.without_ended(now).is_none());
         let ended = steering.without_ended(until).unwrap();
         assert_eq!(ended.all, [forever(weight(8))]);
-        assert_eq!(ended.without(&drain(3)), None);
+        assert!(ended.without(&drain(3)).is_none());
         assert_eq!(ended.without(&weight(1)).unwrap().all, []);
+    }
+
+    #[test]
+    fn each_agent_of_a_directory_takes_the_earlier_file_over_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let earlier = folder.path().join("overrides.json");
+        Steering::open(earlier.clone())
+            .unwrap()
+            .with(forever(drain(3)))
+            .save()
+            .unwrap();
+        for name in ["a.sock.overrides.json", "b.sock.overrides.json"] {
+            let file = folder.path().join(name);
+            let taken = Steering::open_after(file.clone(), &earlier).unwrap();
+            assert_eq!(taken.all, [forever(drain(3))], "{name}");
+            taken.without(&drain(3)).unwrap().save().unwrap();
+            drop(taken);
+            let again = Steering::open_after(file, &earlier).unwrap();
+            assert_eq!(again.all, [], "{name}: what ended stays so");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_an_earlier_file_has_no_overrides() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sock.overrides.json");
+        let none = folder.path().join("overrides.json");
+        assert_eq!(Steering::open_after(file.clone(), &none).unwrap().all, []);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn no_link_is_followed_by_a_save() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        symlink(&precious, folder.path().join("overrides.json.new")).unwrap();
+        let steering = Steering::open(folder.path().join("overrides.json")).unwrap();
+        steering.with(forever(drain(3))).save().unwrap();
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     }
 }

@@ -42,7 +42,7 @@ impl ServeAddress {
     /// # Errors
     ///
     /// If the address or the socket cannot be had.
-    pub fn listen(self) -> Result<ServeListener, ListenError> {
+    pub async fn listen(self) -> Result<ServeListener, ListenError> {
         match self {
             Self::Tcp(address) => {
                 let listener = TcpListener::bind(address).and_then(|listener| {
@@ -52,7 +52,7 @@ impl ServeAddress {
                 let listener = listener.map_err(|source| ListenError::Tcp { address, source })?;
                 Ok(ServeListener::Tcp(listener))
             }
-            Self::Unix(path) => Ok(ServeListener::Unix(SocketFile::listen(&path)?)),
+            Self::Unix(path) => Ok(ServeListener::Unix(SocketFile::listen(&path).await?)),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! The socket file: one agent's, and gone with it.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     os::{
-        fd::AsRawFd as _,
+        fd::{AsRawFd as _, OwnedFd},
         unix::{
             fs::{FileTypeExt as _, MetadataExt as _},
-            net::{UnixListener, UnixStream},
+            net::UnixListener,
         },
     },
     path::{Path, PathBuf},
@@ -16,13 +15,17 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{Flock, FlockArg},
     sys::{
-        socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket},
+        socket::{
+            AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
+        },
         stat::{Mode, fchmod},
     },
 };
+use shunt_files::{LockError, LockFile, PATIENCE, PAUSE, make_folder};
 use thiserror::Error;
+use tokio::time::{Instant, sleep};
+use tracing::info;
 
 /// Only the agent's own user may connect.
 const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
@@ -36,6 +39,14 @@ pub enum SocketError {
     /// Something else is there.
     #[error("{} exists and is no socket", .0.display())]
     NotASocket(PathBuf),
+    /// The lock of those that look at the socket's file and replace it.
+    #[error("cannot listen at {}: {source}{}", path.display(), waited(source))]
+    Lock {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: LockError,
+    },
     /// A system call failed.
     #[error("{what} {} failed: {source}", path.display())]
     Io {
@@ -46,6 +57,14 @@ pub enum SocketError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// Returns how long the agent has waited for a lock that another process has.
+fn waited(error: &LockError) -> String {
+    match error {
+        LockError::Held { .. } => format!(", {} s and longer", PATIENCE.as_secs()),
+        _ => String::new(),
+    }
 }
 
 impl SocketError {
@@ -87,29 +106,23 @@ impl FileIdentity {
 }
 
 impl SocketFile {
-    /// Listens at `path`; makes its directory if there is none. The file of an agent that was
+    /// Listens at `path`; makes its directory, of mode 0700, if there is none. The file of an agent that was
     /// killed is replaced.
+    ///
+    /// One agent at a time looks and replaces, with the lock `path.lock`. To wait for it does not block.
     ///
     /// # Errors
     ///
-    /// If another agent listens there, or the file cannot be made.
-    pub fn listen(path: &Path) -> Result<Self, SocketError> {
+    /// If another agent listens there, another process holds the lock for longer than [`PATIENCE`], or the file
+    /// cannot be made.
+    pub async fn listen(path: &Path) -> Result<Self, SocketError> {
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
         let dir = parent.unwrap_or(Path::new("."));
-        fs::create_dir_all(dir).map_err(SocketError::io("making the directory", dir))?;
-        // One agent at a time looks and replaces. The lock leaves no file and ends with us.
-        let open = File::open(dir).map_err(SocketError::io("opening", dir))?;
-        let _lock = Flock::lock(open, FlockArg::LockExclusive)
-            .map_err(|(_, error)| SocketError::io("locking", dir)(error))?;
+        make_folder(dir).map_err(SocketError::io("making the directory", dir))?;
+        let _lock = lock(path).await?;
         remove_dead(path)?;
         let failed = || SocketError::io::<Errno>("listening at", path);
-        let listener = socket(
-            AddressFamily::Unix,
-            SockType::Stream,
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-            None,
-        )
-        .map_err(failed())?;
+        let listener = new_socket().map_err(failed())?;
         // Linux makes the file with the mode that the socket has (unix_bind in net/unix/af_unix.c),
         // so there is no instant with another one.
         fchmod(&listener, MODE).map_err(failed())?;
@@ -155,6 +168,29 @@ impl Drop for SocketFile {
     }
 }
 
+/// Takes the lock of this socket.
+async fn lock(path: &Path) -> Result<LockFile, SocketError> {
+    let file = LockFile::beside(path);
+    let deadline = Instant::now() + PATIENCE;
+    let mut is_known = false;
+    loop {
+        match LockFile::try_take(&file) {
+            Ok(lock) => return Ok(lock),
+            Err(error @ LockError::Held { .. }) if Instant::now() < deadline => {
+                if !is_known {
+                    info!("waiting up to {} s: {error}", PATIENCE.as_secs());
+                    is_known = true;
+                }
+                sleep(PAUSE).await;
+            }
+            Err(source) => {
+                let path = path.to_owned();
+                return Err(SocketError::Lock { path, source });
+            }
+        }
+    }
+}
+
 /// Removes the file of a socket at which nobody listens.
 fn remove_dead(path: &Path) -> Result<(), SocketError> {
     let there = match fs::symlink_metadata(path) {
@@ -164,19 +200,33 @@ fn remove_dead(path: &Path) -> Result<(), SocketError> {
     if !there.file_type().is_socket() {
         return Err(SocketError::NotASocket(path.to_owned()));
     }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(SocketError::InUse(path.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+    let failed = || SocketError::io::<Errno>("connecting to", path);
+    let address = UnixAddr::new(path).map_err(failed())?;
+    let client = new_socket().map_err(failed())?;
+    match connect(client.as_raw_fd(), &address) {
+        // A full backlog: the socket does not block, which would wait for the other agent.
+        Ok(()) | Err(Errno::EAGAIN) => Err(SocketError::InUse(path.to_owned())),
+        Err(Errno::ECONNREFUSED) => {
             fs::remove_file(path).map_err(SocketError::io("removing", path))
         }
-        // A full backlog, no permission: somebody is there.
-        Err(error) => Err(SocketError::io("connecting to", path)(error)),
+        Err(error) => Err(failed()(error)),
     }
+}
+
+fn new_socket() -> nix::Result<OwnedFd> {
+    socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        None,
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{env, os::unix::fs::PermissionsExt as _, process};
+    use std::{env, fs::File, os::unix::fs::PermissionsExt as _, process};
+
+    use nix::fcntl::{Flock, FlockArg};
 
     use super::*;
 
@@ -199,21 +249,24 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_file_is_for_its_owner_and_goes_with_the_socket() {
+    #[tokio::test]
+    async fn the_file_is_for_its_owner_and_goes_with_the_socket() {
         let folder = Folder::new("mode");
-        let socket = SocketFile::listen(&folder.path()).unwrap();
+        let socket = SocketFile::listen(&folder.path()).await.unwrap();
         let mode = fs::metadata(folder.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
         drop(socket);
         assert!(!folder.path().exists());
     }
 
-    #[test]
-    fn a_live_socket_is_refused_and_a_dead_one_replaced() {
+    #[tokio::test]
+    async fn a_live_socket_is_refused_and_a_dead_one_replaced() {
         let folder = Folder::new("dead");
-        let mut socket = SocketFile::listen(&folder.path()).unwrap();
-        let refused = SocketFile::listen(&folder.path()).unwrap_err().to_string();
+        let mut socket = SocketFile::listen(&folder.path()).await.unwrap();
+        let refused = SocketFile::listen(&folder.path())
+            .await
+            .unwrap_err()
+            .to_string();
         let path = folder.path();
         let expected = format!(
             "another agent listens at {}: a socket is for one agent",
@@ -222,19 +275,53 @@ mod tests {
         assert_eq!(refused, expected);
         // As the kernel closes it when an agent is killed.
         drop(socket.take_listener().unwrap());
-        let replaced = SocketFile::listen(&path).unwrap();
+        let replaced = SocketFile::listen(&path).await.unwrap();
         drop(socket);
         assert!(path.exists(), "what is no longer ours stays");
         drop(replaced);
         assert!(!path.exists());
     }
 
-    #[test]
-    fn what_is_no_socket_is_left_alone() {
+    #[tokio::test]
+    async fn a_lock_on_the_directory_is_no_hindrance() {
+        let folder = Folder::new("directory");
+        let path = folder.path();
+        let dir = path.parent().unwrap();
+        make_folder(dir).unwrap();
+        assert_eq!(
+            fs::metadata(dir).unwrap().permissions().mode() & 0o7777,
+            0o700
+        );
+        // As any local user can who may open the directory, and an agent before does for an instant.
+        let open = File::open(dir).unwrap();
+        let _held = Flock::lock(open, FlockArg::LockExclusive).unwrap();
+        SocketFile::listen(&path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_live_socket_with_a_full_backlog_is_in_use() {
+        let folder = Folder::new("full");
+        let path = folder.path();
+        make_folder(path.parent().unwrap()).unwrap();
+        let address = UnixAddr::new(&path).unwrap();
+        let server = new_socket().unwrap();
+        bind(server.as_raw_fd(), &address).unwrap();
+        listen(&server, Backlog::new(0).unwrap()).unwrap();
+        let clients: Vec<OwnedFd> = (0..3).map(|_| new_socket().unwrap()).collect();
+        let results = clients
+            .iter()
+            .map(|client| connect(client.as_raw_fd(), &address));
+        assert!(results.collect::<Vec<_>>().contains(&Err(Errno::EAGAIN)));
+        let error = SocketFile::listen(&path).await.unwrap_err();
+        assert!(matches!(error, SocketError::InUse(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_is_left_alone() {
         let folder = Folder::new("file");
         fs::create_dir_all(folder.path().parent().unwrap()).unwrap();
         fs::write(folder.path(), "precious").unwrap();
-        let refused = SocketFile::listen(&folder.path()).unwrap_err();
+        let refused = SocketFile::listen(&folder.path()).await.unwrap_err();
         assert!(matches!(refused, SocketError::NotASocket(_)), "{refused}");
         assert_eq!(fs::read_to_string(folder.path()).unwrap(), "precious");
     }

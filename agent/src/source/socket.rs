@@ -61,7 +61,7 @@ pub struct Calls {
 
 impl Calls {
     /// Delivers the event that a call has brought, or what was wrong with it, and waits for what
-    /// becomes of it.
+    /// becomes of it. A Resync replaces what another source has brought only if it comes `over_source`.
     ///
     /// # Errors
     ///
@@ -69,12 +69,13 @@ impl Calls {
     pub async fn deliver(
         &self,
         event: Result<RendererEvent, EventError>,
+        over_source: bool,
     ) -> Result<Result<Acceptance, ApplyError>, Ending> {
         let origin = Origin {
             unit: "call",
             number: self.count.fetch_add(1, Ordering::Relaxed) + 1,
         };
-        self.queue.deliver(origin, event).await
+        self.queue.deliver_foreign(origin, event, over_source).await
     }
 }
 
@@ -99,13 +100,19 @@ mod tests {
             let second = requests.next_event().await;
             [first, second].map(Option::unwrap)
         };
-        let (seen, first, second) =
-            tokio::join!(loop_end, calls.deliver(interfaces()), other.deliver(wrong));
+        let (seen, first, second) = tokio::join!(
+            loop_end,
+            calls.deliver(interfaces(), false),
+            other.deliver(wrong, false)
+        );
         let error = "call 2: the snapshot is unfinished: its last piece did not come";
         assert_eq!(seen, ["call 1: UpdateLocalFrontendIfs", error]);
         assert_eq!(first.unwrap().unwrap(), Acceptance::Held);
         assert!(second.unwrap().is_ok(), "whoever answers decides");
         drop(requests);
-        assert!(matches!(calls.deliver(interfaces()).await, Err(Ending)));
+        assert!(matches!(
+            calls.deliver(interfaces(), false).await,
+            Err(Ending)
+        ));
     }
 }

@@ -1,7 +1,7 @@
 //! What the catalog says is in the kernel, and traffic follows.
 
 use serde_json::json;
-use shunt_tests::{Continuous, addresses};
+use shunt_tests::{Continuous, addresses, refuse_foreign_resync};
 
 use crate::read_again::many;
 use crate::world::{Plan, REQUEST, SERVED, SOON, WEB, World, is_current, registration, web};
@@ -48,6 +48,17 @@ fn registrations_and_health_are_in_the_kernel_and_traffic_follows() {
     let text = world.status_text();
     assert!(text.contains("consul node:"), "{text}");
     assert!(text.contains("n1, datacenter dc1"), "{text}");
+}
+
+#[test]
+fn a_resync_of_a_client_takes_no_service_of_the_catalog_away() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    world.register(&registration(A, addresses::POD_A, "passing"));
+    world.await_pods(&["pod-a"]);
+    refuse_foreign_resync(world.agent.socket(), "following Consul at ").unwrap();
+    world.await_pods(&["pod-a"]);
 }
 
 #[test]

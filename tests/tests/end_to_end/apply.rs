@@ -1,9 +1,13 @@
 //! `shunt apply`: events through the agent's socket.
 
-use std::{fmt::Write as _, fs, time::Instant};
+use std::{
+    fmt::Write as _,
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
-use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, is_root};
+use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, is_root, wait_until};
 
 use crate::{
     command::{shunt, shunt_at},
@@ -43,7 +47,7 @@ fn what_is_applied_is_listed_as_it_is_rendered() {
     let Some(world) = World::new() else {
         return;
     };
-    let acknowledged = world.shunt(&["apply", EXAMPLE]).clean();
+    let acknowledged = world.shunt(&["apply", EXAMPLE, "--over-source"]).clean();
     let subjects: Vec<&str> = acknowledged
         .lines()
         .filter_map(|line| Some(line.rsplit_once(": ")?.0))
@@ -376,6 +380,52 @@ fn events_before_the_first_resync_are_said_to_be_held() {
 }
 
 #[test]
+fn a_resync_beside_a_stream_of_events_is_refused_until_the_stream_ends() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    let apply = |world: &World, flags: &[&str]| {
+        let arguments = [&["apply", "-"], flags].concat();
+        shunt_at(world.agent.socket(), &arguments, &resync())
+    };
+    let refused = apply(&world, &[]);
+    let words = "error: line 1: the agent is reading events from standard input, which would not bring back what \
+                 this Resync removes";
+    assert_eq!(refused.status, 1);
+    assert!(refused.errors.starts_with(words), "{refused:?}");
+    world.ask_from_pod(service.cluster_ip(), 3);
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    assert_eq!(status["refused"], 1);
+    // Other events of clients are welcome.
+    let other = world.apply_lines(&[&service.event("UpdateService")]);
+    assert_eq!(other.status, 0, "{other:?}");
+    let over = apply(&world, &["--over-source"]).clean();
+    assert!(
+        over.starts_with("line 1: Resync: 0 added, 0 changed, "),
+        "{over}"
+    );
+
+    // A file that was read to its end has no last word.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.jsonl");
+    fs::write(
+        &file,
+        format!("{}\n{}\n", resync(), service.event("AddService")),
+    )
+    .unwrap();
+    let pins = PinDir::new();
+    let flags = ["--events", file.to_str().unwrap()];
+    let agent = Agent::alone(&binary(), world.sandbox.node(), &pins, &flags).unwrap();
+    wait_until("the file ends", Duration::from_secs(10), || {
+        agent.log().contains("end of the events").then_some(())
+    })
+    .unwrap();
+    shunt_at(agent.socket(), &["apply", "-"], &resync()).clean();
+}
+
+#[test]
 fn without_an_agent_or_a_file_the_status_is_2() {
     for arguments in [
         &["apply", "-"][..],
@@ -433,7 +483,11 @@ fn a_snapshot_of_250000_backends_is_one_resync() {
     fs::write(&file, snapshot.to_string()).unwrap();
     let apply = || {
         let start = Instant::now();
-        let ran = shunt_at(agent.socket(), &["apply", file.to_str().unwrap()], "");
+        let ran = shunt_at(
+            agent.socket(),
+            &["apply", file.to_str().unwrap(), "--over-source"],
+            "",
+        );
         let first = ran.output.lines().next();
         eprintln!("{:?} for {}", start.elapsed(), first.unwrap_or_default());
         ran.clean()
@@ -482,5 +536,6 @@ fn a_snapshot_of_250000_backends_is_one_resync() {
     fs::write(&file, lines).unwrap();
     assert_eq!(apply().lines().count(), 5_001);
     // Nothing is left to keep up.
-    shunt_at(agent.socket(), &["apply", "-"], &resync()).clean();
+    let arguments = ["apply", "-", "--over-source"];
+    shunt_at(agent.socket(), &arguments, &resync()).clean();
 }

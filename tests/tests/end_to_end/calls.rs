@@ -68,7 +68,12 @@ fn piece(services: Vec<Service>, more: bool) -> SnapshotPiece {
         services,
         ..Snapshot::default()
     });
-    SnapshotPiece { snapshot, more }
+    SnapshotPiece {
+        snapshot,
+        more,
+        // The agent of the tests reads events as well.
+        over_source: true,
+    }
 }
 
 fn endpoint(socket: &Path) -> Endpoint {

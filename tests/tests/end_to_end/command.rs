@@ -71,6 +71,8 @@ impl World {
 
     /// Has the agent apply lines through its socket.
     pub(crate) fn apply_lines(&self, lines: &[&str]) -> Ran {
-        shunt_at(self.agent.socket(), &["apply", "-"], &lines.join("\n"))
+        // The agent reads the lines of the test as well.
+        let arguments = ["apply", "-", "--over-source"];
+        shunt_at(self.agent.socket(), &arguments, &lines.join("\n"))
     }
 }

@@ -3,19 +3,30 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
+    path::Path,
     time::{Duration, Instant},
 };
 
-use serde_json::json;
-use shunt_api::proto::{WatchRequest, WatchResponse, inspection_client::InspectionClient};
-use shunt_tests::{Transport, addresses, by_length, patience};
+use serde_json::{Value, json};
+use shunt_api::{
+    message::join_lookup,
+    proto::{
+        LookupRequest, LookupResponse, WatchRequest, WatchResponse,
+        inspection_client::InspectionClient,
+    },
+};
+use shunt_tests::{Agent, PinDir, Sandbox, Transport, addresses, by_length, is_root, patience};
 use tokio::{task::JoinSet, time::timeout};
 use tonic::{
     Streaming,
     transport::{Channel, Endpoint},
 };
 
-use crate::{service::Service, world::World};
+use crate::{
+    command::shunt_at,
+    service::Service,
+    world::{World, binary, resync},
+};
 
 /// How long a change may take to those who follow, with much else to do on the machine.
 const SOON: Duration = Duration::from_secs(10);
@@ -24,8 +35,11 @@ const SOON: Duration = Duration::from_secs(10);
 type Known = BTreeMap<(IpAddr, u32), u32>;
 
 async fn connect(world: &World) -> Channel {
-    let socket = world.agent.socket().display();
-    let endpoint = Endpoint::from_shared(format!("unix:{socket}")).unwrap();
+    connect_to(world.agent.socket()).await
+}
+
+async fn connect_to(socket: &Path) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
     endpoint.connect().await.unwrap()
 }
 
@@ -46,7 +60,7 @@ async fn next(changes: &mut Streaming<WatchResponse>) -> WatchResponse {
 }
 
 /// Applies a message, the adds before the removes.
-fn apply(known: &mut Known, change: &WatchResponse) {
+fn apply_change(known: &mut Known, change: &WatchResponse) {
     for add in &change.adds {
         let key = add.key.as_ref().unwrap();
         known.insert((key.ip.parse().unwrap(), key.port), add.weight);
@@ -77,7 +91,7 @@ fn what_is_followed_is_told_whole_and_then_by_what_is_new() {
         let mut changes = follow(connect(&world).await, "10.96.0.10").await;
         let mut known = Known::new();
         let first = next(&mut changes).await;
-        apply(&mut known, &first);
+        apply_change(&mut known, &first);
         assert!(first.snapshot && !first.rebind && first.empty.is_none());
         assert_eq!(first.targets.unwrap().kind, "ClusterIP");
         let weights = |known: &Known| -> Vec<_> { known.clone().into_iter().collect() };
@@ -88,7 +102,7 @@ fn what_is_followed_is_told_whole_and_then_by_what_is_new() {
         world.apply(&interfaces.to_string());
         world.update(&service().weighted(a, 3).backend(b));
         let changed = next(&mut changes).await;
-        apply(&mut known, &changed);
+        apply_change(&mut known, &changed);
         assert!(!changed.snapshot && changed.removes.is_empty());
         assert_eq!(
             changed.generation,
@@ -103,7 +117,7 @@ fn what_is_followed_is_told_whole_and_then_by_what_is_new() {
 
         world.update(&service());
         let emptied = next(&mut changes).await;
-        apply(&mut known, &emptied);
+        apply_change(&mut known, &emptied);
         assert!(known.is_empty() && emptied.empty.unwrap().exists && !emptied.rebind);
 
         world.apply(&Service::delete());
@@ -113,10 +127,88 @@ fn what_is_followed_is_told_whole_and_then_by_what_is_new() {
 
         world.add(&service().backend(b));
         let again = next(&mut changes).await;
-        apply(&mut known, &again);
+        apply_change(&mut known, &again);
         assert!(again.rebind && again.empty.is_none());
         assert_eq!(weights(&known), [((b.ip(), b.port().into()), 1)]);
     });
+}
+
+/// A client that has set nothing takes messages of 4 MiB, in Go and Python as in Rust.
+#[test]
+fn an_answer_of_20000_endpoints_is_for_clients_with_default_limits() {
+    const ENDPOINTS: u32 = 20_000;
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let sandbox = Sandbox::new().unwrap();
+    let pins = PinDir::new();
+    // With tables of the default sizes.
+    let agent = Agent::alone::<&str>(&binary(), sandbox.node(), &pins, &[]).unwrap();
+    let ip = |index: u32| {
+        let [_, _, c, d] = index.to_be_bytes();
+        IpAddr::from([10, 128, c, d])
+    };
+    let backends: Vec<Value> = (0..ENDPOINTS)
+        .map(|index| json!({ "ip": ip(index), "port": 8080 }))
+        .collect();
+    let workloads: Vec<Value> = (0..ENDPOINTS)
+        .map(|index| {
+            let name = format!("web-{index}-{}", "x".repeat(200));
+            let id = json!({ "kind": "Pod", "namespace": "default", "name": name });
+            json!({ "id": id, "ips": [ip(index)] })
+        })
+        .collect();
+    let mut snapshot: Value = serde_json::from_str(&resync()).unwrap();
+    snapshot["services"] = json!([{
+        "id": { "namespace": "default", "name": "web" },
+        "cluster_ips": ["10.96.0.10"],
+        "ports": { "http": { "protocol": "TCP", "port": 80 } },
+        "backends": { "http": backends },
+    }]);
+    snapshot["workloads"] = workloads.into();
+    let apply = |event: String| shunt_at(agent.socket(), &["apply", "-"], &event).clean();
+    apply(snapshot.to_string());
+    block_on(async {
+        let channel = connect_to(agent.socket()).await;
+        let asked = LookupRequest {
+            ip: "10.96.0.10".to_owned(),
+            port: Some(80),
+            protocol: 6,
+            service: None,
+        };
+        let asked = InspectionClient::new(channel.clone()).lookup(asked).await;
+        let mut pieces = asked.unwrap().into_inner();
+        let (mut whole, mut count) = (LookupResponse::default(), 0);
+        while let Some(piece) = pieces.message().await.unwrap() {
+            join_lookup(&mut whole, piece);
+            count += 1;
+        }
+        assert!(count > 1, "it is too large for one message");
+        assert_eq!(whole.answer.unwrap().endpoints.len(), ENDPOINTS as usize);
+        assert_eq!(whole.frontends.len(), 1);
+
+        let mut changes = follow(channel, "10.96.0.10").await;
+        let mut known = Known::new();
+        loop {
+            let piece = next(&mut changes).await;
+            apply_change(&mut known, &piece);
+            if !piece.more {
+                break;
+            }
+        }
+        assert_eq!(known.len(), ENDPOINTS as usize);
+    });
+    let found = shunt_at(
+        agent.socket(),
+        &["lookup", "10.96.0.10:80", "-o", "json"],
+        "",
+    )
+    .json();
+    let endpoints = found["endpoints"].as_array().unwrap();
+    assert_eq!(endpoints.len(), ENDPOINTS as usize);
+    // Nothing is left to keep up.
+    apply(resync());
 }
 
 #[test]
@@ -161,7 +253,7 @@ fn who_reads_slowly_gets_the_newest() {
     block_on(async {
         let mut changes = follow(connect(&world).await, "10.96.0.10").await;
         let mut known = Known::new();
-        apply(&mut known, &next(&mut changes).await);
+        apply_change(&mut known, &next(&mut changes).await);
         assert_eq!(known.len(), 50);
         for weight in 2..=CHANGES {
             world.update(&changed(weight));
@@ -172,7 +264,7 @@ fn who_reads_slowly_gets_the_newest() {
             let change = next(&mut changes).await;
             assert!(change.generation > generation, "it goes on");
             generation = change.generation;
-            apply(&mut known, &change);
+            apply_change(&mut known, &change);
             assert_eq!(known.len(), 50, "none is ever missing");
             messages += 1;
         }

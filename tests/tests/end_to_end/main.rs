@@ -80,6 +80,7 @@ mod service_counters;
 mod snat;
 mod snat_sources;
 mod snat_udp;
+mod socket_lock;
 mod sockets;
 mod sockets_answers;
 mod sockets_choice;

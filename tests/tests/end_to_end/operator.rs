@@ -254,8 +254,11 @@ fn an_event_that_removes_too_much_waits_for_a_decision() {
     assert_eq!(count(&world), there, "nothing is removed");
     world.ask_from_pod(service.cluster_ip(), 3);
     let table = world.shunt(&["status"]).clean();
-    assert!(table.contains("shunt confirm"), "{table}");
-    let said = world.shunt(&["confirm"]).clean();
+    let number = shown["number"].to_string();
+    let asked = format!("`shunt confirm {number}` or `shunt discard {number}`");
+    assert!(table.contains(&asked), "{table}");
+    assert!(world.agent.log().contains(&asked));
+    let said = world.shunt(&["confirm", &number]).clean();
     assert!(
         said.starts_with(&format!("confirmed: 0 added, 0 changed, {there} removed")),
         "{said}"
@@ -264,20 +267,27 @@ fn an_event_that_removes_too_much_waits_for_a_decision() {
         (count(&world) == there).then_some(())
     })
     .unwrap();
-    let again = world.shunt(&["confirm"]);
+    let again = world.shunt(&["confirm", &number]);
     assert_eq!(again.status, 1);
     assert!(again.errors.contains("no event waits"), "{again:?}");
 
     // Discarded.
     world.agent.send(&[Service::delete()]).unwrap();
-    held(&world);
-    assert_eq!(world.shunt(&["discard"]).status, 0);
+    let shown = held(&world);
+    assert_eq!(
+        world.shunt(&["discard", &number]).status,
+        1,
+        "of the one before"
+    );
+    assert_eq!(held(&world)["number"], shown["number"]);
+    let number = shown["number"].to_string();
+    assert_eq!(world.shunt(&["discard", &number]).status, 0);
     assert_eq!(count(&world), there);
     assert_eq!(status(&world)["held_removal"], Value::Null);
 
     // A Resync comes in its place, and may wait as well.
     world.agent.send(&[Service::delete()]).unwrap();
-    held(&world);
+    let read = held(&world)["number"].to_string();
     world.agent.send(&[full]).unwrap();
     wait_until("a Resync comes in its place", SOON, || {
         status(&world)["held_removal"].is_null().then_some(())
@@ -285,14 +295,36 @@ fn an_event_that_removes_too_much_waits_for_a_decision() {
     .unwrap();
     assert_eq!(count(&world), there);
     world.agent.send(&[resync()]).unwrap();
-    assert!(held(&world)["event"].as_str().unwrap().contains("Resync"));
+    let shown = held(&world);
+    assert!(shown["event"].as_str().unwrap().contains("Resync"));
     assert_eq!(count(&world), there);
+    // A decision is about the event that was read, and no newer one.
+    for command in ["confirm", "discard"] {
+        let late = world.shunt(&[command, &read]);
+        let words = format!(
+            "event {read} does not wait for a decision, or no longer; event {}",
+            shown["number"]
+        );
+        assert_eq!(late.status, 1);
+        assert!(late.errors.contains(&words), "{late:?}");
+        assert_eq!(world.shunt(&[command]).status, 2, "the number is required");
+    }
+    assert_eq!(held(&world)["number"], shown["number"]);
+    assert_eq!(count(&world), there);
+    let before = shown["number"].as_u64().unwrap();
 
     // An agent that begins finds the tables as they are, and asks as well.
     let mut world = world.killed().start(&["--max-removal", "50"]);
     world.agent.send(&[resync()]).unwrap();
-    assert_eq!(held(&world)["removed"], there);
-    world.shunt(&["confirm"]).clean();
+    let shown = held(&world);
+    assert_eq!(shown["removed"], there);
+    assert!(
+        shown["number"].as_u64().unwrap() > before,
+        "no number comes twice"
+    );
+    world
+        .shunt(&["confirm", &shown["number"].to_string()])
+        .clean();
     assert_eq!(count(&world), 0);
 }
 

@@ -1,7 +1,7 @@
 //! Services and slices as they come and go.
 
 use serde_json::{Value, json};
-use shunt_tests::{Target, addresses};
+use shunt_tests::{Target, addresses, refuse_foreign_resync};
 
 use crate::{
     objects::{SERVED, and, node, ready, service, slice, terminating, with},
@@ -49,6 +49,25 @@ fn a_service_of_the_cluster_is_reached_by_both_families() {
 
     world.server.delete(&service("web", IP));
     world.await_frontends(&<_>::default());
+}
+
+#[test]
+fn a_resync_of_a_client_takes_no_service_of_the_cluster_away() {
+    let Some(world) = World::with_web(IP) else {
+        return;
+    };
+    let before = world.shunt("services");
+    refuse_foreign_resync(world.agent.socket(), "following Kubernetes at ").unwrap();
+    assert_eq!(frontends(&world.shunt("services")), frontends(&before));
+    world.await_pods(world.pod(), tcp(IP, 80), &["pod-a"]);
+}
+
+/// The addresses of frontends.
+fn frontends(services: &Value) -> Vec<Value> {
+    let services = services.as_array().unwrap().iter();
+    services
+        .map(|frontend| frontend["address"].clone())
+        .collect()
 }
 
 #[test]

@@ -23,11 +23,12 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 10] = [
+const QUICK: [&str; 11] = [
     "shunt",
     "shunt-api",
     "shunt-common",
     "shunt-datapath",
+    "shunt-files",
     "shunt-image",
     "shunt-machine",
     "shunt-model",

@@ -86,6 +86,16 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[],
     },
     Crate {
+        folder: "agent/files/src",
+        rooms: &[
+            room("lock", &["holder", "folder"]),
+            room("replace", &["folder"]),
+            room("holder", &[]),
+            room("folder", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/trace/src",
         rooms: &[
             // What it has to read of a dump's tables is told there.

@@ -40,7 +40,11 @@ impl Assembler {
 
     /// The Resync that is complete with this piece.
     pub fn piece(&mut self, piece: &SnapshotPiece) -> Option<Result<RendererEvent, EventError>> {
-        let SnapshotPiece { snapshot, more } = piece;
+        let SnapshotPiece {
+            snapshot,
+            more,
+            over_source: _,
+        } = piece;
         let so_far = self.unfinished.take().unwrap_or_else(|| Ok(<_>::default()));
         let now = so_far.and_then(|mut builder| {
             let snapshot = snapshot.as_ref().ok_or(Fault::MissingField("snapshot"))?;

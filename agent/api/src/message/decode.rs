@@ -34,6 +34,7 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         Event::Resync(SnapshotPiece {
             snapshot: piece,
             more: _,
+            over_source: _,
         }) => unchecked::Event::Resync(snapshot(given(piece.as_ref(), "snapshot")?, (0, 0))?),
         Event::AddService(AddServiceRequest { service: new }) => {
             unchecked::Event::AddService(service(given(new.as_ref(), "service")?, "service")?)

@@ -29,7 +29,11 @@ pub fn encode(event: RendererEvent) -> Box<dyn Iterator<Item = StreamRequest> + 
             Box::new(std::iter::from_fn(move || {
                 let snapshot = Some(pieces.next()?);
                 let more = pieces.peek().is_some();
-                let event = Some(Event::Resync(SnapshotPiece { snapshot, more }));
+                let event = Some(Event::Resync(SnapshotPiece {
+                    snapshot,
+                    more,
+                    over_source: false,
+                }));
                 Some(StreamRequest { event })
             }))
         }

@@ -54,6 +54,7 @@ pub fn delta(generation: u64, snapshot: bool, delta: &Delta<'_>) -> proto::Watch
         member_of: member_of.map(|list| proto::Memberships {
             list: list.iter().map(membership).collect(),
         }),
+        more: false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! A message becomes the unchecked form of an event, as a line of JSON does, and then goes through
 //! the same check: what is wrong with it is said in the same words.
 
+mod answer_pieces;
 mod assembler;
 mod decode;
 mod encode;
@@ -15,6 +16,7 @@ mod unchecked_workload;
 mod workload;
 
 pub use self::{
+    answer_pieces::{join_lookup, join_watch, lookup_pieces, watch_pieces},
     assembler::Assembler,
     decode::decode,
     encode::encode,

@@ -29,6 +29,8 @@ pub struct LiveOverride {
 /// An event that waits because it would remove too many frontends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeldRemoval {
+    /// Its number, by which a decision names it; 0 of an agent of an earlier version.
+    pub number: u64,
     /// Which.
     pub event: String,
     /// How many it would remove.
@@ -157,6 +159,7 @@ impl TryFrom<proto::LiveOverride> for LiveOverride {
 impl From<HeldRemoval> for proto::HeldRemoval {
     fn from(held: HeldRemoval) -> Self {
         let HeldRemoval {
+            number,
             event,
             removed,
             frontends,
@@ -164,6 +167,7 @@ impl From<HeldRemoval> for proto::HeldRemoval {
             seconds,
         } = held;
         Self {
+            number,
             event,
             removed,
             frontends,
@@ -176,6 +180,7 @@ impl From<HeldRemoval> for proto::HeldRemoval {
 impl From<proto::HeldRemoval> for HeldRemoval {
     fn from(message: proto::HeldRemoval) -> Self {
         let proto::HeldRemoval {
+            number,
             event,
             removed,
             frontends,
@@ -183,6 +188,7 @@ impl From<proto::HeldRemoval> for HeldRemoval {
             seconds,
         } = message;
         Self {
+            number,
             event,
             removed,
             frontends,

@@ -1,22 +1,22 @@
 //! The file system that pins are on.
 
-use std::{
-    fs::{self, File},
-    io,
-    path::Path,
-};
+use std::{io, path::Path};
 
 use nix::{
-    fcntl::{Flock, FlockArg},
     mount::{MsFlags, mount, umount},
     sys::statfs::{BPF_FS_MAGIC, statfs},
 };
+use shunt_files::{LockFile, make_folder};
 use tracing::info;
 
 use crate::pins::{error::PinError, lasting};
 
 /// Where every distribution mounts it.
 const USUAL: &str = "/sys/fs/bpf";
+
+/// The lock of those that mount it, in a directory that only root can write to. Any user can open, and so
+/// lock, the directory at [`USUAL`] itself.
+const LOCK: &str = "/run/shunt/bpffs.lock";
 
 /// Makes the directory `dir` on a bpffs; mounts one at the usual place if `dir` is there and it
 /// is missing. Refuses one that would end with the agent.
@@ -36,7 +36,7 @@ pub(crate) fn ensure(dir: &Path) -> Result<(), PinError> {
     if is_new {
         info!("mounted a bpf file system at {USUAL}: there was none");
     }
-    fs::create_dir_all(dir).map_err(PinError::io("making the directory", dir))
+    make_folder(dir).map_err(PinError::io("making the directory", dir))
 }
 
 /// Mounts a bpffs at the usual place, unless there is one. Gives whether it has.
@@ -44,9 +44,13 @@ fn mount_at_usual() -> Result<bool, PinError> {
     let usual = Path::new(USUAL);
     let failed = || PinError::io("mounting a bpf file system at", usual);
     // Agents that start at once would mount one over the other's pins.
-    let place = File::open(usual).map_err(failed())?;
-    let _lock =
-        Flock::lock(place, FlockArg::LockExclusive).map_err(|(_, error)| failed()(error.into()))?;
+    let lock = Path::new(LOCK);
+    let folder = lock.parent().unwrap_or(usual);
+    make_folder(folder).map_err(PinError::io("making the directory", folder))?;
+    let _lock = LockFile::take(lock).map_err(|source| PinError::Lock {
+        path: usual.to_owned(),
+        source,
+    })?;
     if is_bpffs(usual)? {
         return Ok(false);
     }

@@ -77,6 +77,10 @@ impl Pins {
     pub(crate) fn open(dir: &Path) -> Result<Self, PinError> {
         bpffs::ensure(dir)?;
         let lock = Lock::take(dir)?;
+        // An agent's own. A directory that a user has made keeps its mode.
+        if has_tables(dir) {
+            lock.close_to_others(dir)?;
+        }
         for folder in [MAPS, PROGRAMS, LINKS] {
             let folder = dir.join(folder);
             fs::create_dir_all(&folder).map_err(PinError::io("making the directory", &folder))?;

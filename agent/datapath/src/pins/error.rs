@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use shunt_files::{Holder, LockError};
 use thiserror::Error;
 
 /// A pin directory cannot be used.
@@ -31,13 +32,20 @@ pub enum PinError {
              (--no-pin)", .0.display())]
     Vanishing(PathBuf),
     /// Another agent, or a cleanup, uses it.
-    #[error("{} is in use by {}: a pin directory is for one agent", path.display(),
-            pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
+    #[error("{} is in use by {holder}: a pin directory is for one agent", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
-        /// Who has it, if that can be told.
-        pid: Option<u32>,
+        /// The process that has it.
+        holder: Holder,
+    },
+    /// Another process mounts a bpf file system, and does not come to an end.
+    #[error("cannot mount a bpf file system at {}: {source}", path.display())]
+    Lock {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: LockError,
     },
     /// The pinned tables are of another version of Shunt.
     #[error("the tables pinned at {} {difference}, so this version would misread them: \

@@ -91,6 +91,13 @@ impl Sources {
         }
     }
 
+    /// The source that has the last word, as it names itself, if there is one.
+    pub(super) fn name(&self) -> Option<String> {
+        let file = self.file.as_ref().map(ToString::to_string);
+        let cluster = self.cluster.as_ref().map(ToString::to_string);
+        file.or(cluster).or_else(|| self.consul.name())
+    }
+
     /// How the source is that follows a cluster, if there is one.
     pub(super) fn followed(&self) -> Option<ClusterMonitor> {
         self.cluster.as_ref().map(KubernetesSource::monitor)

@@ -38,9 +38,9 @@ impl ApiArgs {
             ui,
         } = self;
         Ok(ApiPlaces {
-            linkerd: linkerd.listen()?,
-            local_api: local_api.listen()?.keep().await?,
-            ui: ui.listen()?,
+            linkerd: linkerd.listen().await?,
+            local_api: local_api.listen().await?.keep().await?,
+            ui: ui.listen().await?,
         })
     }
 }
@@ -57,6 +57,11 @@ impl ApiPlaces {
     /// Where the agent is to remember what has changed of each service, if anybody will ask.
     pub(crate) fn changes(&self) -> Option<Arc<ServiceChanges>> {
         self.ui.changes()
+    }
+
+    /// The source that follows what is registered, as it names itself, if there is one.
+    pub(crate) fn source_name(&self) -> Option<String> {
+        self.local_api.source_name()
     }
 
     /// Begins to serve what the inspector finds, and to tell `queue` of what is registered. What it gives

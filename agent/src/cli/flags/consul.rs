@@ -97,6 +97,11 @@ impl ConsulArgs {
 }
 
 impl Consul {
+    /// The source, as it names itself, if there is one.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.0.as_ref().map(ToString::to_string)
+    }
+
     /// Starts the source. Gives what it is called.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ impl LinkerdArgs {
     /// # Errors
     ///
     /// The address cannot be had, or nobody has said that it may be one that others get to.
-    pub(crate) fn listen(self) -> Result<LinkerdPlace> {
+    pub(crate) async fn listen(self) -> Result<LinkerdPlace> {
         let Self {
             linkerd_api,
             linkerd_api_remote,
@@ -48,7 +48,7 @@ impl LinkerdArgs {
             "--linkerd-api: other hosts get to {address}, and would be told of all services; \
              --linkerd-api-remote says that they may"
         );
-        let listener = address.listen().context("--linkerd-api")?;
+        let listener = address.listen().await.context("--linkerd-api")?;
         let settings = LinkerdSettings {
             cluster_domain: linkerd_cluster_domain.into(),
             opaque_ports: linkerd_opaque_ports,

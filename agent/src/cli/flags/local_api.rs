@@ -77,7 +77,7 @@ impl LocalApiArgs {
     /// # Errors
     ///
     /// The address cannot be had, or is one that others get to.
-    pub(crate) fn listen(self) -> Result<LocalPlace> {
+    pub(crate) async fn listen(self) -> Result<LocalPlace> {
         let Self {
             local_api,
             local_frontends,
@@ -96,7 +96,7 @@ impl LocalApiArgs {
              address of this host alone, as 127.0.0.1:8500, or unix:PATH"
         );
         let shown = address.to_string();
-        let listener = address.listen().context("--local-api")?;
+        let listener = address.listen().await.context("--local-api")?;
         Ok(LocalPlace(Some(Open {
             listener,
             address: shown,
@@ -212,6 +212,12 @@ pub(crate) struct LocalApi {
 }
 
 impl LocalKept {
+    /// The source that follows what is registered, as it names itself, if there is one.
+    pub(crate) fn source_name(&self) -> Option<String> {
+        let source = self.0.as_ref()?.source.as_ref()?;
+        Some(source.to_string())
+    }
+
     /// Begins to serve, to tell the renderer, and to follow SIGHUP. `here` are the addresses on this host, whenever they
     /// change.
     ///

@@ -6,15 +6,18 @@ use anyhow::Result;
 use clap::{Args, value_parser};
 use shunt::Steering;
 
-/// The file's name, in the directory of the agent's socket.
-const FILE: &str = "overrides.json";
+/// What the file's name ends with, after that of the agent's socket.
+const ENDING: &str = ".overrides.json";
+
+/// The file of all agents with sockets in a directory, in earlier versions.
+const EARLIER: &str = "overrides.json";
 
 /// What an operator has said, and what one is asked.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Operators")]
 pub(crate) struct OperatorArgs {
     /// The file that keeps what `shunt drain` and `shunt weight` have said, one agent's [default:
-    /// overrides.json, in the directory of the socket]
+    /// that of the socket, with .overrides.json behind its name]
     #[arg(long, value_name = "FILE")]
     overrides: Option<PathBuf>,
 
@@ -31,10 +34,35 @@ impl OperatorArgs {
     ///
     /// The file cannot be read, or makes no sense.
     pub(crate) fn steering(&self, socket: &Path) -> Result<Steering> {
-        let file = self
-            .overrides
-            .clone()
-            .unwrap_or_else(|| socket.with_file_name(FILE));
-        Ok(Steering::open(file)?)
+        if let Some(file) = &self.overrides {
+            return Ok(Steering::open(file.clone())?);
+        }
+        let mut file = socket.as_os_str().to_owned();
+        file.push(ENDING);
+        let earlier = socket.with_file_name(EARLIER);
+        Ok(Steering::open_after(file.into(), &earlier)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_with_sockets_in_one_directory_have_overrides_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = OperatorArgs {
+            overrides: None,
+            max_removal: None,
+        };
+        let socket = |name: &str| folder.path().join(name);
+        let _first = args.steering(&socket("a.sock")).unwrap();
+        let _second = args.steering(&socket("b.sock")).unwrap();
+        let error = args.steering(&socket("a.sock")).unwrap_err().to_string();
+        let words = format!(
+            "{} are another agent's",
+            socket("a.sock.overrides.json").display()
+        );
+        assert!(error.contains(&words), "{error}");
     }
 }

@@ -56,7 +56,7 @@ impl UiArgs {
     ///
     /// The address cannot be had, the file has no token, or others get to the address and there is no
     /// file.
-    pub(crate) fn listen(self) -> Result<UiPlace> {
+    pub(crate) async fn listen(self) -> Result<UiPlace> {
         let Self {
             ui,
             ui_host,
@@ -75,7 +75,7 @@ impl UiArgs {
         });
         let token = token.transpose()?;
         let place = address.to_string();
-        let listener = address.listen().context("--ui")?;
+        let listener = address.listen().await.context("--ui")?;
         let settings = UiSettings {
             hosts: ui_host,
             token,

@@ -7,11 +7,12 @@ use std::{
 
 use anyhow::{Result, bail};
 use shunt_api::{
-    proto::{LookupRequest, WatchRequest},
+    message::join_watch,
+    proto::{LookupRequest, WatchRequest, WatchResponse},
     view::{Change, Empty},
 };
 use shunt_model::Escaped;
-use tonic::transport::Channel;
+use tonic::{Streaming, transport::Channel};
 
 use crate::cli::{
     client::{inspection, refused, understood},
@@ -40,11 +41,10 @@ pub(super) async fn watch(
     let asked = inspection(channel).watch(request).await;
     let mut changes = asked.map_err(|status| refused(&status))?.into_inner();
     loop {
-        let change = match changes.message().await {
-            Ok(Some(change)) => change,
-            Ok(None) => bail!("the agent has ended"),
-            Err(status) => bail!("the agent answers no more: {}", status.message()),
-        };
+        let mut change = next(&mut changes).await?;
+        while change.more {
+            join_watch(&mut change, next(&mut changes).await?);
+        }
         let change = understood(Change::try_from(change))?;
         let mut out = io::stdout().lock();
         let written = match output {
@@ -55,6 +55,15 @@ pub(super) async fn watch(
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
             written => written?,
         }
+    }
+}
+
+/// The next piece of a change.
+async fn next(changes: &mut Streaming<WatchResponse>) -> Result<WatchResponse> {
+    match changes.message().await {
+        Ok(Some(piece)) => Ok(piece),
+        Ok(None) => bail!("the agent has ended"),
+        Err(status) => bail!("the agent answers no more: {}", status.message()),
     }
 }
 

@@ -179,8 +179,11 @@ fn troubles(status: &Status) -> Vec<String> {
     }
     if let Some(held) = &status.held_removal {
         troubles.push(format!(
-            "an event waits that would remove {} of {} frontends: `shunt confirm` or `shunt discard`",
-            held.removed, held.frontends
+            "an event waits that would remove {} of {} frontends: `shunt confirm {number}` or `shunt discard \
+             {number}`",
+            held.removed,
+            held.frontends,
+            number = held.number
         ));
     }
     if !status.differences.is_empty() {

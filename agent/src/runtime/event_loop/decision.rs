@@ -1,7 +1,10 @@
 //! An event that would remove too many frontends waits for a decision, and what comes after it waits
 //! behind it.
 
-use std::mem;
+use std::{
+    mem,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use shunt_model::EventKind;
 use tracing::{info, warn};
@@ -10,7 +13,7 @@ use crate::runtime::{
     event_loop::{EventLoop, Preparation, reply},
     held_removal::HeldRemoval,
     outcome::{Acceptance, ApplyError, ControlError},
-    request::{Request, Submission},
+    request::{Decision, Request, Submission},
 };
 
 impl EventLoop {
@@ -37,11 +40,33 @@ impl EventLoop {
         }
     }
 
-    /// The event that waits takes effect, or is forgotten; and then what waits behind it, which may have to
-    /// wait again.
-    pub(super) fn decide(&mut self, confirm: bool) -> Result<Acceptance, ControlError> {
+    /// Returns the number of the next event that has to wait: the time in milliseconds, so that the next agent gives
+    /// no number again, or the number after the last one.
+    pub(super) fn next_held(&mut self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+        self.last_held = now.max(self.last_held + 1);
+        self.last_held
+    }
+
+    /// The event of this number, which waits, takes effect or is forgotten; and then what waits behind it, which may
+    /// have to wait again.
+    pub(super) fn decide(
+        &mut self,
+        number: u64,
+        decision: Decision,
+    ) -> Result<Acceptance, ControlError> {
         let held = self.held_removal.take().ok_or(ControlError::NothingHeld)?;
+        if held.number != number {
+            let error = ControlError::AnotherHeld {
+                asked: number,
+                held: held.number,
+            };
+            self.held_removal = Some(held);
+            return Err(error);
+        }
         let HeldRemoval {
+            number: _,
             origin,
             event,
             circumstances,
@@ -52,25 +77,28 @@ impl EventLoop {
             reports,
         } = held;
         let subject = event.subject();
-        let decided = if confirm {
-            info!("{origin}: {subject}: confirmed");
-            let limit = self.max_removal.take();
-            let applied = self.event(
-                &reports,
-                origin,
-                Ok(event),
-                circumstances,
-                &Preparation::default(),
-            );
-            self.max_removal = limit;
-            applied
-        } else {
-            warn!("{origin}: {subject}: discarded: the next Resync brings what it said");
-            Err(ApplyError::Discarded)
+        let decided = match decision {
+            Decision::Confirm => {
+                info!("{origin}: {subject}: confirmed");
+                let limit = self.max_removal.take();
+                let applied = self.event(
+                    &reports,
+                    origin,
+                    Ok(event),
+                    circumstances,
+                    &Preparation::default(),
+                );
+                self.max_removal = limit;
+                applied
+            }
+            Decision::Discard => {
+                warn!("{origin}: {subject}: discarded: the next Resync brings what it said");
+                Err(ApplyError::Discarded)
+            }
         };
         let outcome = match &decided {
             Ok(accepted) => Ok(accepted.clone()),
-            Err(_) if !confirm => Ok(Acceptance::Held),
+            Err(_) if decision == Decision::Discard => Ok(Acceptance::Held),
             Err(error) => Err(ControlError::Confirmed(error.to_string())),
         };
         if let Some(answer) = answer {

@@ -14,6 +14,9 @@ use crate::runtime::{
 impl EventLoop {
     /// Does what is asked now, or has it wait aside.
     pub(super) fn accept(&mut self, request: Request) {
+        let Some(request) = self.but_foreign(request) else {
+            return;
+        };
         let Some(request) = self.behind_removal(request) else {
             return;
         };

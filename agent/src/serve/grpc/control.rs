@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use shunt_api::{
     proto::{
         self, Applied, DecideRemovalRequest, FlushConntrackRequest, FlushConntrackResponse,
-        RemoveOverrideRequest, SetOverrideRequest, control_server::Control,
+        RemovalDecision, RemoveOverrideRequest, SetOverrideRequest, control_server::Control,
     },
     view::{ConnectionFilter, Override},
 };
@@ -16,6 +16,7 @@ use crate::{
         error::Ending,
         inspector::Inspector,
         outcome::{Acceptance, ControlError},
+        request::Decision,
     },
     serve::grpc::{
         events::applied,
@@ -86,9 +87,33 @@ impl Control for ControlService {
         &self,
         request: Request<DecideRemovalRequest>,
     ) -> Result<Response<Applied>, Status> {
-        let DecideRemovalRequest { confirm } = request.into_inner();
-        answer(self.inspector.decide_removal(confirm).await)
+        let (number, decision) = decision(&request.into_inner())?;
+        answer(self.inspector.decide_removal(number, decision).await)
     }
+}
+
+/// The number of an event, and what becomes of it.
+fn decision(request: &DecideRemovalRequest) -> Result<(u64, Decision), Status> {
+    let &DecideRemovalRequest {
+        confirm: _,
+        decision,
+        number,
+    } = request;
+    let decision = match RemovalDecision::try_from(decision) {
+        Ok(RemovalDecision::Confirm) => Decision::Confirm,
+        Ok(RemovalDecision::Discard) => Decision::Discard,
+        Ok(RemovalDecision::Unspecified) => {
+            let text = "it is missing; a request of an earlier version does not name the event, and could meet another \
+                        one than was meant";
+            return Err(senseless("decision", text));
+        }
+        Err(error) => return Err(senseless("decision", error)),
+    };
+    if number == 0 {
+        let text = "it is missing; `shunt status` shows that of the event that waits";
+        return Err(senseless("number", text));
+    }
+    Ok((number, decision))
 }
 
 fn understood(change: Option<proto::Override>) -> Result<Override, Status> {
@@ -101,4 +126,43 @@ fn answer(
 ) -> Result<Response<Applied>, Status> {
     let accepted = done.map_err(ending)?.map_err(|error| not_done(&error))?;
     Ok(Response::new(applied(accepted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_names_the_event() {
+        let request = |confirm, decision: RemovalDecision, number| DecideRemovalRequest {
+            confirm,
+            decision: decision.into(),
+            number,
+        };
+        let (unspecified, confirm, discard) = (
+            RemovalDecision::Unspecified,
+            RemovalDecision::Confirm,
+            RemovalDecision::Discard,
+        );
+        for (request, part) in [
+            (request(false, unspecified, 0), "decision: it is missing"),
+            (request(true, unspecified, 0), "decision: it is missing"),
+            (request(false, unspecified, 7), "decision: it is missing"),
+            (request(true, confirm, 0), "number: it is missing"),
+            (request(false, discard, 0), "number: it is missing"),
+        ] {
+            let status = decision(&request).unwrap_err();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument, "{request:?}");
+            assert!(status.message().contains(part), "{request:?}: {status}");
+        }
+        let unknown = DecideRemovalRequest {
+            decision: 9,
+            ..request(true, confirm, 7)
+        };
+        assert!(decision(&unknown).is_err());
+        for (asked, expected) in [(confirm, Decision::Confirm), (discard, Decision::Discard)] {
+            let (number, decided) = decision(&request(false, asked, 7)).unwrap();
+            assert_eq!((number, decided), (7, expected));
+        }
+    }
 }

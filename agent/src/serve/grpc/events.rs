@@ -40,7 +40,20 @@ impl EventsService {
         &self,
         event: Result<RendererEvent, EventError>,
     ) -> Result<Response<Applied>, Status> {
-        match self.calls.deliver(event).await.map_err(ending)? {
+        self.call_over(event, false).await
+    }
+
+    async fn call_over(
+        &self,
+        event: Result<RendererEvent, EventError>,
+        over_source: bool,
+    ) -> Result<Response<Applied>, Status> {
+        match self
+            .calls
+            .deliver(event, over_source)
+            .await
+            .map_err(ending)?
+        {
             Ok(accepted) => Ok(Response::new(applied(accepted))),
             Err(error) => Err(refused(&error)),
         }
@@ -58,13 +71,25 @@ impl EventsService {
         loop {
             let message = messages.message().await?;
             let ended = message.is_none();
+            // A Resync is complete with its last piece.
+            let over_source = matches!(
+                &message,
+                Some(StreamRequest {
+                    event: Some(Event::Resync(piece))
+                }) if piece.over_source
+            );
             let events = match message {
                 Some(message) => assembler.next(message),
                 None => assembler.finish().into_iter().collect(),
             };
             for event in events {
                 number += 1;
-                let answer = match self.calls.deliver(event).await.map_err(ending)? {
+                let answer = match self
+                    .calls
+                    .deliver(event, over_source)
+                    .await
+                    .map_err(ending)?
+                {
                     Ok(accepted) => Answer::Applied(applied(accepted)),
                     Err(error) => {
                         let status = refused(&error);
@@ -99,7 +124,7 @@ impl Events for EventsService {
         let mut assembler = Assembler::default();
         while let Some(piece) = pieces.message().await? {
             if let Some(event) = assembler.piece(&piece) {
-                return self.call(event).await;
+                return self.call_over(event, piece.over_source).await;
             }
         }
         let unfinished = || Err(Fault::UnfinishedSnapshot.into());

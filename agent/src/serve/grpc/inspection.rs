@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::stream::{self, Stream};
+use futures_util::{
+    TryStreamExt as _,
+    stream::{self, Stream},
+};
 use shunt_api::{
     message,
     proto::{
@@ -142,10 +145,12 @@ impl Inspection for InspectionService {
         Ok(Response::new(Box::pin(pieces)))
     }
 
+    type LookupStream = Pieces<LookupResponse>;
+
     async fn lookup(
         &self,
         request: Request<LookupRequest>,
-    ) -> Result<Response<LookupResponse>, Status> {
+    ) -> Result<Response<Self::LookupStream>, Status> {
         let LookupRequest {
             ip,
             port,
@@ -166,7 +171,7 @@ impl Inspection for InspectionService {
             asks(&query, SocketAddr::new(key.address, key.port), key.protocol)
         };
         let missing = missing.into_iter().filter(|key| asks_at(*key));
-        Ok(Response::new(LookupResponse {
+        let whole = LookupResponse {
             frontends: chosen(&|frontend| {
                 asks_at(frontend.key()) || asks_of_service(&query, frontend)
             }),
@@ -179,7 +184,9 @@ impl Inspection for InspectionService {
             }),
             missing: missing.map(Into::into).collect(),
             answer: Some(message::answer(generation, &answer)),
-        }))
+        };
+        let pieces = message::lookup_pieces(whole).map(Ok);
+        Ok(Response::new(Box::pin(stream::iter(pieces))))
     }
 
     type WatchStream = Pieces<WatchResponse>;
@@ -197,12 +204,12 @@ impl Inspection for InspectionService {
         let query = query(&ip, port, protocol, service)?;
         let followed = self.inspector.follow(query).await;
         let following = followed.map_err(|error| unreadable(&error))?;
-        // The next message is made when the client has taken the one before, of the newest answer.
-        let messages = stream::try_unfold((following, true), async |(mut following, is_first)| {
+        // The next change is made when the client has taken the one before, of the newest answer.
+        let changes = stream::try_unfold((following, true), async |(mut following, is_first)| {
             if is_first {
                 let Observed { generation, answer } = &**following.current();
                 let first = message::delta(*generation, true, &Delta::all(answer));
-                return Ok(Some((first, (following, false))));
+                return Ok::<_, Status>(Some((first, (following, false))));
             }
             let before = Arc::clone(following.current());
             loop {
@@ -216,6 +223,9 @@ impl Inspection for InspectionService {
                 }
             }
         });
+        let messages = changes
+            .map_ok(|change| stream::iter(message::watch_pieces(change).map(Ok)))
+            .try_flatten();
         Ok(Response::new(Box::pin(messages)))
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -9,7 +10,6 @@ use std::{
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::mpsc,
-    task::spawn_blocking,
     time::sleep,
 };
 use tracing::{info, warn};
@@ -33,9 +33,8 @@ pub(super) async fn keep(
     let mut is_in_trouble = false;
     loop {
         sleep(LOOK).await;
-        let (socket, is_known) = (Arc::clone(&socket), is_in_trouble);
-        match spawn_blocking(move || renew(&socket)).await {
-            Ok(Ok(Some(listener))) => match UnixListener::from_std(listener) {
+        match renew(&socket).await {
+            Ok(Some(listener)) => match UnixListener::from_std(listener) {
                 Ok(listener) => {
                     reports.count_socket();
                     is_in_trouble = false;
@@ -44,37 +43,42 @@ pub(super) async fn keep(
                 }
                 Err(error) => warn!(%error, "the socket cannot be served"),
             },
-            Ok(Ok(None)) => is_in_trouble = false,
-            Ok(Err(error)) => {
-                if !is_known {
+            Ok(None) => is_in_trouble = false,
+            Err(error) => {
+                if !is_in_trouble {
                     warn!("the socket's file was removed, and cannot be made anew: {error}");
                 }
                 is_in_trouble = true;
             }
-            // The runtime is ending.
-            Err(_) => return,
         }
     }
 }
 
 /// Makes the file anew if it is not there; gives what listens then.
-fn renew(shared: &Shared) -> io::Result<Option<std::os::unix::net::UnixListener>> {
-    let mut socket = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(path) = socket
-        .as_ref()
-        .filter(|socket| socket.is_removed())
-        .map(|socket| socket.path().to_owned())
-    else {
+async fn renew(shared: &Shared) -> io::Result<Option<std::os::unix::net::UnixListener>> {
+    let Some(path) = removed(shared) else {
         return Ok(None);
     };
-    let mut renewed = SocketFile::listen(&path).map_err(io::Error::other)?;
+    let mut renewed = SocketFile::listen(&path).await.map_err(io::Error::other)?;
     let listener = renewed.take_listener()?;
+    let mut socket = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if socket.is_none() {
+        // The server has ended meanwhile.
+        return Ok(None);
+    }
+    *socket = Some(renewed);
     info!(
         "the socket's file {} was removed by somebody: it was made anew",
         path.display()
     );
-    *socket = Some(renewed);
     Ok(Some(listener))
+}
+
+/// Returns where the socket's file was, if it is not there.
+fn removed(shared: &Shared) -> Option<PathBuf> {
+    let socket = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let socket = socket.as_ref().filter(|socket| socket.is_removed())?;
+    Some(socket.path().to_owned())
 }
 
 async fn accept(listener: UnixListener, streams: mpsc::Sender<io::Result<UnixStream>>) {

@@ -16,7 +16,9 @@ pub(super) fn refused(error: &ApplyError) -> Status {
         ApplyError::Event(_) | ApplyError::Render(RenderError::WeightOverflow { .. }) => {
             Code::InvalidArgument
         }
-        ApplyError::Render(RenderError::BeforeResync) => Code::FailedPrecondition,
+        ApplyError::Render(RenderError::BeforeResync) | ApplyError::Foreign(_) => {
+            Code::FailedPrecondition
+        }
         ApplyError::Tables(_) if error.is_for_want_of_room() => Code::ResourceExhausted,
         ApplyError::Tables(_) => Code::Internal,
         ApplyError::Removal(_) | ApplyError::Discarded | ApplyError::Replaced => Code::Aborted,
@@ -32,9 +34,9 @@ pub(super) fn senseless(field: &str, error: impl Display) -> Status {
 /// The status of what an operator has asked for in vain.
 pub(super) fn not_done(error: &ControlError) -> Status {
     match error {
-        ControlError::NoSuchOverride | ControlError::NothingHeld => {
-            Status::failed_precondition(error.to_string())
-        }
+        ControlError::NoSuchOverride
+        | ControlError::NothingHeld
+        | ControlError::AnotherHeld { .. } => Status::failed_precondition(error.to_string()),
         ControlError::Apply(error) => refused(error),
         ControlError::Confirmed(_) | ControlError::Keep(_) => {
             Status::internal(Escaped(error).to_string())
@@ -88,13 +90,17 @@ mod tests {
             call: "membarrier",
             source: io::ErrorKind::PermissionDenied.into(),
         };
-        let cases: [(ApplyError, Code); 5] = [
+        let cases: [(ApplyError, Code); 6] = [
             (
                 EventError::new(Fault::MissingField("id")).into(),
                 Code::InvalidArgument,
             ),
             (overflow.into(), Code::InvalidArgument),
             (RenderError::BeforeResync.into(), Code::FailedPrecondition),
+            (
+                ApplyError::Foreign("following Kubernetes".to_owned()),
+                Code::FailedPrecondition,
+            ),
             (full.into(), Code::ResourceExhausted),
             (kernel.into(), Code::Internal),
         ];

@@ -3,15 +3,14 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs, io,
     net::IpAddr,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
+use shunt_files::replace;
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use tracing::warn;
 
@@ -82,10 +81,7 @@ pub(crate) fn keep(path: PathBuf) -> watch::Sender<KeptAddresses> {
                 .and_then(|written| written);
             if let Err(error) = &written {
                 if !has_failed {
-                    warn!(
-                        "addresses by vip_from_tag are not kept for the next agent: {}: {error}",
-                        path.display()
-                    );
+                    warn!("addresses by vip_from_tag are not kept for the next agent: {error}");
                 }
                 sleep(RETRY).await;
                 addresses.mark_changed();
@@ -96,26 +92,12 @@ pub(crate) fn keep(path: PathBuf) -> watch::Sender<KeptAddresses> {
     sender
 }
 
-/// Writes a new file beside the old one and renames it: whatever happens, one of them is there.
 fn write(path: &Path, addresses: KeptAddresses) -> io::Result<()> {
     let content = serde_json::to_vec(&Content {
         version: VERSION,
         addresses,
     })?;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&draft)?;
-    file.write_all(&content)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)
+    replace(path, &content).map_err(io::Error::other)
 }
 
 #[cfg(test)]

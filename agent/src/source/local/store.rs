@@ -2,15 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+use shunt_files::{Holder, LockError, LockFile, ReplaceError, make_folder, replace};
 use thiserror::Error;
 
 use crate::source::local::state::{
@@ -40,7 +38,7 @@ struct Form {
 /// The file cannot be used.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// It cannot be read or written.
+    /// It cannot be read, or its folder made.
     #[error("{what} {}: {source}", path.display())]
     Io {
         /// What was tried.
@@ -50,9 +48,20 @@ pub enum StoreError {
         /// Why it failed.
         source: io::Error,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] ReplaceError),
     /// Another agent has it.
-    #[error("{} is another agent's: a file is for one agent", .0.display())]
-    InUse(PathBuf),
+    #[error("{} is another agent's, of {holder}: a file is for one agent", path.display())]
+    InUse {
+        /// Which.
+        path: PathBuf,
+        /// The process of the other agent.
+        holder: Holder,
+    },
+    /// Its lock cannot be had.
+    #[error(transparent)]
+    Lock(LockError),
     /// Its content makes no sense.
     #[error(
         "{} is damaged: {source}; nothing was changed: put a good copy there, or move it away to begin \
@@ -97,12 +106,9 @@ pub(crate) struct Stored {
 #[derive(Debug)]
 pub(crate) struct Store {
     path: PathBuf,
-    /// Where it is written before it takes its place.
-    draft: PathBuf,
-    folder: PathBuf,
     /// One write at a time.
     writing: Mutex<()>,
-    _lock: Flock<File>,
+    _lock: LockFile,
 }
 
 impl Store {
@@ -129,12 +135,16 @@ impl Store {
     /// It cannot be read, or another agent has it. It is as it was.
     pub(crate) fn take(path: &Path) -> Result<(Self, Option<Vec<u8>>), StoreError> {
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
-        let folder = parent.unwrap_or(Path::new(".")).to_owned();
-        fs::create_dir_all(&folder).map_err(StoreError::io("cannot make the folder", &folder))?;
-        let lock_path = with_ending(path, "lock");
-        let lock = opened(&lock_path).map_err(StoreError::io("cannot open", &lock_path))?;
-        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
-            .map_err(|_| StoreError::InUse(path.to_owned()))?;
+        if let Some(folder) = parent {
+            make_folder(folder).map_err(StoreError::io("cannot make the folder", folder))?;
+        }
+        let lock = LockFile::try_take(&LockFile::beside(path)).map_err(|error| match error {
+            LockError::Held { path: _, holder } => StoreError::InUse {
+                path: path.to_owned(),
+                holder,
+            },
+            error => StoreError::Lock(error),
+        })?;
         let kept = match fs::read(path) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -142,8 +152,6 @@ impl Store {
         };
         let store = Self {
             path: path.to_owned(),
-            draft: with_ending(path, "new"),
-            folder,
             writing: Mutex::default(),
             _lock: lock,
         };
@@ -159,21 +167,11 @@ impl Store {
     pub(crate) fn write(&self, content: &[u8]) -> Result<(), StoreError> {
         let Self {
             path,
-            draft,
-            folder,
             writing,
             _lock: _,
         } = self;
         let _writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = |what| StoreError::io(what, draft);
-        let mut file = opened(draft).map_err(failed("cannot open"))?;
-        file.set_len(0).map_err(failed("cannot empty"))?;
-        file.write_all(content).map_err(failed("cannot write"))?;
-        file.sync_all().map_err(failed("cannot write out"))?;
-        fs::rename(draft, path).map_err(StoreError::io("cannot replace", path))?;
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(StoreError::io("cannot write out", folder))
+        Ok(replace(path, content)?)
     }
 }
 
@@ -216,21 +214,4 @@ fn read(text: &[u8], path: &Path) -> Result<Stored, StoreError> {
         known: Definitions::restored(services, checks),
         statuses,
     })
-}
-
-/// A file of this name, which nobody but the agent's own user reads.
-fn opened(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
 }

@@ -3,7 +3,7 @@
 use std::{fs, net::SocketAddr};
 
 use serde_json::{Value, json};
-use shunt_tests::{Target, addresses, wait_until};
+use shunt_tests::{Target, addresses, refuse_foreign_resync, wait_until};
 
 use super::place::{Kept, Place, SOON, VIP};
 use crate::world::{REQUEST, SERVED};
@@ -41,6 +41,18 @@ fn traffic_follows_registrations_and_maintenance() {
     assert_eq!(shown["services"], 1);
     assert_eq!(shown["frontends"], 1);
     assert_eq!(shown["pending"], 0);
+}
+
+#[test]
+fn a_resync_of_a_client_takes_no_registered_service_away() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    place.kept.register(&place.web("pod-a"));
+    place.is_served_by(&["pod-a"]);
+    let source = "following registered services, by the frontends in ";
+    refuse_foreign_resync(place.agent.socket(), source).unwrap();
+    place.is_served_by(&["pod-a"]);
 }
 
 #[test]

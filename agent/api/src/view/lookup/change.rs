@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// One message of a stream: all there is, or what is new. The order of the fields is the order in JSON;
+/// One change of a stream, of all its pieces: all there is, or what is new. The order of the fields is the order in JSON;
 /// what is not new is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -62,6 +62,7 @@ impl TryFrom<proto::WatchResponse> for Change {
             removes,
             empty,
             member_of,
+            more: _,
         } = message;
         let (kind, targets) = match targets {
             Some(proto::Targets { kind, list }) => (Some(kind), Some(each(list)?)),

@@ -1,7 +1,11 @@
 //! The file, and what is written before it takes effect.
 
 use std::{
-    collections::BTreeMap, env, fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process,
+    collections::BTreeMap,
+    env, fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
+    process,
     time::Duration,
 };
 
@@ -15,7 +19,7 @@ use crate::source::local::{
     options::LocalOptions,
     registrar::LocalNode,
     state::{effects::Subject, refusal::Refusal, status::Status},
-    store::{Store, content},
+    store::{Store, StoreError, content},
 };
 
 /// A folder that goes with this.
@@ -111,7 +115,8 @@ fn a_file_is_for_one_agent() {
     let folder = Folder::new("one");
     let (store, _) = Store::open(&folder.file()).unwrap();
     let error = Store::open(&folder.file()).unwrap_err().to_string();
-    assert!(error.contains("is another agent's"), "{error}");
+    let holder = format!("is another agent's, of process {} (", process::id());
+    assert!(error.contains(&holder), "{error}");
     drop(store);
     drop(Store::open(&folder.file()).unwrap());
 }
@@ -132,6 +137,28 @@ fn what_was_left_half_written_is_nothing() {
         .unwrap();
     drop(store);
     drop(Store::open(&folder.file()).unwrap());
+}
+
+#[test]
+fn no_link_is_followed_by_a_write_or_a_lock() {
+    let folder = Folder::new("link");
+    let state = folder.0.join("state");
+    fs::create_dir_all(&state).unwrap();
+    let precious = folder.0.join("precious");
+    fs::write(&precious, "precious").unwrap();
+    symlink(&precious, state.join("local.json.new")).unwrap();
+    let (store, _) = Store::open(&folder.file()).unwrap();
+    store
+        .write(&content(World::default().registry.known(), BTreeMap::new()).unwrap())
+        .unwrap();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    drop(store);
+
+    let lock = state.join("local.json.lock");
+    fs::remove_file(&lock).unwrap();
+    symlink(&precious, &lock).unwrap();
+    let error = Store::open(&folder.file()).unwrap_err();
+    assert!(matches!(error, StoreError::Lock(_)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,7 +263,7 @@ async fn a_verdict_is_written_at_an_orderly_end_and_after_a_write_that_failed() 
 async fn what_cannot_be_written_has_no_effect() {
     let folder = Folder::new("full");
     let keeper = Keeper::start(folder.options(None)).await.unwrap();
-    // The draft cannot be opened any more.
+    // The draft cannot be made any more.
     fs::create_dir(folder.0.join("state/local.json.new")).unwrap();
     let registrar = keeper.registrar();
     let refused = registrar.change(register(json!({ "Name": "web" }))).await;
@@ -244,7 +271,7 @@ async fn what_cannot_be_written_has_no_effect() {
         panic!("{refused:?}");
     };
     assert!(
-        text.starts_with("this cannot be kept, so it is not done: cannot open "),
+        text.starts_with("this cannot be kept, so it is not done: cannot remove the draft "),
         "{text}"
     );
     assert!(registrar.look().known().service("web").is_none());

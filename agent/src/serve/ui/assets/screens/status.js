@@ -57,7 +57,7 @@ function wrong(status) {
     ...status.conflicts.map(({ frontend, holder, waiting }) => `${waiting} waits for ${frontend}, which ${holder} has.`),
     ...status.differences.map(({ frontend, difference }) => `${frontend} is ${difference} in the kernel.`),
     status.untranslated ? `${plural(status.untranslated, "frontend")} of a family that is left out.` : null,
-    status.held_removal ? "An event that would remove too much waits for shunt confirm or shunt discard." : null,
+    status.held_removal ? `An event that would remove too much waits for shunt confirm ${status.held_removal.number} or shunt discard ${status.held_removal.number}.` : null,
     ...status.interfaces.filter(({ state }) => state === "failed").map(({ name, reason }) => `${name}: ${reason}`),
     ...status.listeners.filter(({ problem }) => problem).map(({ name, problem }) => `${name}: ${problem}`),
   ].filter(Boolean);
