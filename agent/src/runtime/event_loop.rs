@@ -115,18 +115,21 @@ pub struct EventLoop {
     max_removal: Option<u8>,
     /// The event that would remove more.
     held_removal: Option<HeldRemoval>,
+    /// Where servers find what has become of events.
+    reports: Arc<Reports>,
 }
 
 impl EventLoop {
     /// With `agent`, which starts now, and is pinned at `pin_dir`. The status shows `followed`. What
     /// `steering` says holds from the begin. One event may remove this share of all frontends, in percent,
-    /// or all of them if none is given.
+    /// or all of them if none is given. What becomes of events is shown in `reports`.
     pub fn new(
         mut agent: Agent,
         pin_dir: Option<PathBuf>,
         followed: Option<ClusterMonitor>,
         steering: Steering,
         max_removal: Option<u8>,
+        reports: Arc<Reports>,
     ) -> Self {
         agent.begin_with(steering.overrides());
         let Families { ipv4, ipv6 } = agent.datapath().families();
@@ -150,6 +153,7 @@ impl EventLoop {
             unfitting: None,
             max_removal,
             held_removal: None,
+            reports,
         }
     }
 
@@ -163,7 +167,7 @@ impl EventLoop {
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
-        let reports = Arc::clone(requests.reports());
+        let reports = Arc::clone(&self.reports);
         self.agent.load_aside();
         reports.set_failed_hooks(self.agent.failed_hooks());
         loop {
@@ -397,6 +401,7 @@ impl EventLoop {
             undecided,
         } = circumstances;
         let event = self.agent.with_undecided(event, undecided);
+        let health_checks = self.agent.without_drained(health_checks, &event);
         reports.announce(&health_checks);
         let max_removal = self.max_removal;
         let kept = max_removal.is_some().then(|| event.clone());
