@@ -161,12 +161,22 @@ fn what_linkerd_publishes_is_left_to_it() {
         "other",
     );
     server.put(other.clone());
-    wait_until("an Event", SOON, || {
-        let events = server.events().into_iter();
-        let mut told = events.filter(|event| event["reason"] == "NoMatchingPort");
-        told.find(|event| event["regarding"]["name"] == "other")
-    })
-    .unwrap();
+    // A note that differs is an Event of its own.
+    for service in ["db", "db, queue"] {
+        wait_until("an Event", SOON, || {
+            let events = server.events().into_iter();
+            let told = events.filter(|event| event["reason"] == "NoMatchingPort");
+            let mut told = told.filter(|event| event["regarding"]["name"] == "other");
+            told.find(|event| {
+                event["note"]
+                    .as_str()
+                    .unwrap()
+                    .ends_with(&format!(": {service}"))
+            })
+        })
+        .unwrap_or_else(|error| panic!("{error}: {:#?}", server.events()));
+        server.put(selecting("queue", "10.96.0.21"));
+    }
     let conditions = server.get(&other).unwrap()["status"]["conditions"].clone();
     assert_eq!(conditions.as_array().map(Vec::len), Some(1));
 }
