@@ -6,6 +6,7 @@
 //! one is on a bad day: away, slow, busy, forgetful, cut off in the middle of an answer.
 
 mod cluster;
+mod defaults;
 mod events;
 mod faults;
 mod http;

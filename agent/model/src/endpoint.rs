@@ -22,6 +22,9 @@ pub struct Endpoint {
     pub serving: bool,
     /// Which sets it belongs to.
     pub scopes: Scopes,
+    /// The clients that it is meant for. They are read when an operator drains endpoints: `scopes` has
+    /// what follows from them without that.
+    pub hints: Hints,
     /// The node that it runs on, to which direct server return hands packets.
     pub node: Option<Arc<str>>,
     /// The zone that the node is in. Lookups show it; nothing is decided by it.
@@ -100,4 +103,26 @@ impl Scopes {
             local,
         }
     }
+}
+
+/// The clients that an endpoint is meant for, as seen from this node. Events do not say them: a source
+/// that reads hints sets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Hints {
+    /// The hint for nodes.
+    pub node: Hint,
+    /// The hint for zones.
+    pub zone: Hint,
+}
+
+/// A hint of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Hint {
+    /// There is none.
+    #[default]
+    None,
+    /// It names this node, or this node's zone.
+    Here,
+    /// It names others alone.
+    Elsewhere,
 }

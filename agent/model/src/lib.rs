@@ -27,6 +27,7 @@ mod seniority;
 mod service;
 mod service_id;
 mod split;
+mod topology;
 pub mod unchecked;
 mod unusable;
 mod validate;
@@ -34,7 +35,7 @@ mod workload;
 
 pub use self::{
     cluster_nodes::ClusterNodes,
-    endpoint::{Endpoint, EndpointState, Scope, Scopes},
+    endpoint::{Endpoint, EndpointState, Hint, Hints, Scope, Scopes},
     error::{EventError, Fault},
     escaped::{Escaped, must_be_escaped},
     event::{NodePortUpdate, RendererEvent, Snapshot, Topic},
@@ -80,6 +81,7 @@ pub use self::{
     service::{Service, ServicePort},
     service_id::ServiceId,
     split::{Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget},
+    topology::choose_by_hints,
     unusable::unusable,
     validate::snapshot::SnapshotBuilder,
     workload::{

@@ -1,8 +1,13 @@
 //! What an operator changes on one node, beside the events.
 
-use std::{fmt, net::IpAddr, num::NonZeroU16, sync::Arc};
+use std::{collections::BTreeSet, fmt, net::IpAddr, num::NonZeroU16, sync::Arc};
 
-use crate::{endpoint::Endpoint, service::Service, service_id::ServiceId};
+use crate::{
+    endpoint::{Endpoint, EndpointState},
+    service::{Service, ServicePort},
+    service_id::ServiceId,
+    topology::choose_again,
+};
 
 /// A change of endpoints. It holds for those that are there and those that come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,21 +123,37 @@ impl Overrides {
         self.0.is_empty()
     }
 
-    /// The service with the weights that follow; as it is if none of its endpoints is meant.
+    /// The service with the weights that follow, and without drained endpoints in the choice by topology;
+    /// as it is if none of its endpoints is meant.
     pub fn apply(&self, service: Arc<Service>) -> Arc<Service> {
         if !self.concerns(&service) {
             return service;
         }
         let mut changed = (*service).clone();
         let id = Arc::clone(&changed.id);
-        let endpoints = changed
-            .ports
-            .iter_mut()
-            .flat_map(|port| &mut port.endpoints);
-        for endpoint in endpoints {
-            endpoint.weight = self.weight(&id, endpoint);
+        for port in &mut changed.ports {
+            let mut is_drained = false;
+            for endpoint in &mut port.endpoints {
+                let weight = self.weight(&id, endpoint);
+                is_drained |= weight == 0 && endpoint.weight > 0;
+                endpoint.weight = weight;
+            }
+            if is_drained {
+                choose_again(&mut port.endpoints);
+            }
         }
         Arc::new(changed)
+    }
+
+    /// The number of distinct addresses of this node's endpoints that take new connections, over all ports
+    /// and families.
+    pub fn local_endpoints(&self, service: &ServiceId, ports: &[ServicePort]) -> u32 {
+        let endpoints = ports.iter().flat_map(|port| &port.endpoints);
+        let counted = endpoints
+            .filter(|endpoint| endpoint.local && endpoint.state == EndpointState::Ready)
+            .filter(|endpoint| self.weight(service, endpoint) > 0)
+            .map(|endpoint| endpoint.ip);
+        counted.collect::<BTreeSet<IpAddr>>().len() as u32
     }
 
     /// Whether any endpoint of the service is meant.
@@ -156,7 +177,11 @@ impl Overrides {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::{EndpointState, Scopes};
+    use crate::{
+        endpoint::{Hints, Scopes},
+        policy::TrafficPolicy,
+        protocol::Protocol,
+    };
 
     fn endpoint(ip: [u8; 4], node: Option<&str>) -> Endpoint {
         Endpoint {
@@ -170,6 +195,7 @@ mod tests {
                 cluster: true,
                 local: false,
             },
+            hints: Hints::default(),
             node: node.map(Into::into),
             zone: None,
         }
@@ -230,6 +256,77 @@ mod tests {
             port: port(80),
         };
         assert_eq!(v6.to_string(), "drain [fd00::1]:80");
+    }
+
+    #[test]
+    fn endpoints_that_events_left_out_stand_in_for_drained_ones() {
+        let at = |last: u8, cluster: bool, state: EndpointState| Endpoint {
+            state,
+            scopes: Scopes {
+                cluster,
+                local: false,
+            },
+            ..endpoint([10, 1, 1, last], None)
+        };
+        let ready = EndpointState::Ready;
+        let service = Service {
+            ports: vec![ServicePort {
+                endpoints: vec![
+                    at(1, true, ready),
+                    at(2, true, ready),
+                    at(3, false, ready),
+                    at(4, false, EndpointState::NotReady),
+                ],
+                ..service_port()
+            }],
+            ..service()
+        };
+        let drain = |last: u8| Override::Drain {
+            ip: [10, 1, 1, last].into(),
+            port: None,
+        };
+        for (drained, expected) in [
+            (&[1][..], [true, true, false, false]),
+            (&[3], [true, true, false, false]),
+            (&[1, 2], [true, true, true, false]),
+            (&[1, 2, 3], [true, true, false, false]),
+        ] {
+            let overrides = Overrides::new(drained.iter().copied().map(drain));
+            let found = overrides.apply(Arc::new(service.clone()));
+            let endpoints = found.ports[0].endpoints.iter();
+            let scopes = endpoints.map(|endpoint| endpoint.scopes.cluster);
+            assert_eq!(scopes.collect::<Vec<_>>(), expected, "{drained:?}");
+        }
+    }
+
+    fn service_port() -> ServicePort {
+        ServicePort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: 80,
+            node_port: None,
+            endpoints: Vec::new(),
+            split: None,
+        }
+    }
+
+    fn service() -> Service {
+        Service {
+            id: Arc::new(ServiceId::new("default", "web")),
+            cluster_ips: Vec::new(),
+            external_ips: Vec::new(),
+            load_balancer_ips: Vec::new(),
+            load_balancer_source_ranges: Vec::new(),
+            traffic_policy: TrafficPolicy::Cluster,
+            internal_traffic_policy: TrafficPolicy::Cluster,
+            session_affinity_timeout: 0,
+            selection: None,
+            forwarding: None,
+            opaque_ports: None,
+            profile: None,
+            seniority: None,
+            ports: Vec::new(),
+        }
     }
 
     #[test]

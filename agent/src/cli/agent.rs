@@ -203,6 +203,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         sources.followed(),
         steering,
         operator.max_removal,
+        Arc::clone(queue.reports()),
     );
     let apis = apis.serve(&inspector, &queue, sources.here())?;
     let (names, calls) = sources.start(queue, addresses, guests, socket)?;

@@ -323,7 +323,8 @@ impl Work {
             }
             Ok(Done::NotLeading) => {
                 debug!("{kind} {id}: its status is left to another controller, which leads");
-                self.retry(report, None);
+                let pause = self.backoff.pause();
+                self.retry(report, pause);
                 Wrote::NotLeading
             }
             Err(error) if error.is_final() => {
@@ -332,10 +333,13 @@ impl Work {
             }
             Err(error) => {
                 debug!("{kind} {id}: its status is tried again: {error}");
-                self.retry(report, error.retry_after());
                 if error.is_conflict() {
+                    let pause = self.backoff.pause();
+                    self.retry(report, pause);
                     Wrote::Conflict
                 } else {
+                    let pause = self.backoff.pause_after_error(error.retry_after());
+                    self.retry(report, pause);
                     Wrote::Failed
                 }
             }
@@ -347,9 +351,9 @@ impl Work {
     }
 
     /// The status is looked at again, after a pause in which the server is left alone.
-    fn retry(&mut self, report: &Report, wish: Option<Duration>) {
+    fn retry(&mut self, report: &Report, pause: Duration) {
         self.known.remove(&key(report));
-        let until = Instant::now() + self.backoff.pause(wish);
+        let until = Instant::now() + pause;
         self.rest_until = Some(self.rest_until.map_or(until, |known| known.max(until)));
     }
 }

@@ -104,18 +104,21 @@ async fn stand(
     let mut backoff = Backoff::new();
     let ballot = Ballot::new(client.clone(), &namespace, &options);
     while !leads.is_closed() {
-        match candidate(client.clone(), &namespace, &options).await {
+        let pause = match candidate(client.clone(), &namespace, &options).await {
             Ok(manager) => {
                 follow(manager, &ballot, options.duration, &leads).await;
                 backoff.reset();
+                backoff.pause()
             }
-            Err(error) => warn!(
-                "the Lease {namespace}/{} cannot be had: {error}",
-                options.name
-            ),
-        }
+            Err(error) => {
+                warn!(
+                    "the Lease {namespace}/{} cannot be had: {error}",
+                    options.name
+                );
+                backoff.pause_after_error(None)
+            }
+        };
         tell(&leads, false);
-        let pause = backoff.pause(None);
         tokio::select! {
             () = sleep(pause) => {}
             () = leads.closed() => {}

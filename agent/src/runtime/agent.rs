@@ -1,5 +1,6 @@
 //! The agent: each event is planned, published, and only then known.
 
+mod drained;
 mod fit;
 mod give_way;
 mod undecided;

@@ -120,13 +120,15 @@ pub struct EventLoop {
     held_removal: Option<HeldRemoval>,
     /// The number of the last event that had to wait for a decision.
     last_held: u64,
+    /// Where servers find what has become of events.
+    reports: Arc<Reports>,
 }
 
 impl EventLoop {
     /// With `agent`, which starts now, and is pinned at `pin_dir`. `source` has the last word until it ends. The
     /// status shows `followed`. What
     /// `steering` says holds from the begin. One event may remove this share of all frontends, in percent,
-    /// or all of them if none is given.
+    /// or all of them if none is given. What becomes of events is shown in `reports`.
     pub fn new(
         mut agent: Agent,
         pin_dir: Option<PathBuf>,
@@ -134,6 +136,7 @@ impl EventLoop {
         followed: Option<ClusterMonitor>,
         steering: Steering,
         max_removal: Option<u8>,
+        reports: Arc<Reports>,
     ) -> Self {
         agent.begin_with(steering.overrides());
         let Families { ipv4, ipv6 } = agent.datapath().families();
@@ -159,6 +162,7 @@ impl EventLoop {
             max_removal,
             held_removal: None,
             last_held: 0,
+            reports,
         }
     }
 
@@ -172,7 +176,7 @@ impl EventLoop {
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
-        let reports = Arc::clone(requests.reports());
+        let reports = Arc::clone(&self.reports);
         self.agent.load_aside();
         reports.set_failed_hooks(self.agent.failed_hooks());
         loop {
@@ -411,6 +415,7 @@ impl EventLoop {
             undecided,
         } = circumstances;
         let event = self.agent.with_undecided(event, undecided);
+        let health_checks = self.agent.without_drained(health_checks, &event);
         reports.announce(&health_checks);
         let max_removal = self.max_removal;
         let kept = max_removal.is_some().then(|| event.clone());

@@ -28,18 +28,14 @@ pub struct EventQueue {
 #[derive(Debug)]
 pub struct Requests {
     receiver: mpsc::Receiver<Request>,
-    reports: Arc<Reports>,
 }
 
 /// A queue, both of its ends.
 pub fn queue() -> (EventQueue, Requests) {
     let (requests, receiver) = mpsc::channel(AHEAD);
     let reports = Arc::<Reports>::default();
-    let queue = EventQueue {
-        requests,
-        reports: Arc::clone(&reports),
-    };
-    (queue, Requests { receiver, reports })
+    let queue = EventQueue { requests, reports };
+    (queue, Requests { receiver })
 }
 
 impl EventQueue {
@@ -188,11 +184,6 @@ impl Requests {
     /// The next request; `None` when nobody can ask any more.
     pub(super) async fn next(&mut self) -> Option<Request> {
         self.receiver.recv().await
-    }
-
-    /// What is reported beside the queue.
-    pub(super) const fn reports(&self) -> &Arc<Reports> {
-        &self.reports
     }
 }
 

@@ -6,7 +6,8 @@ use hyper::body::Bytes;
 use serde_json::Value;
 
 use super::{
-    faults::Step, kind::Kind, merge::merge, object::Object, selector::Selector, target::Target,
+    defaults::write_defaults, faults::Step, kind::Kind, merge::merge, object::Object,
+    selector::Selector, target::Target,
 };
 
 /// All objects with their versions, and what has changed since the last time that it was forgotten.
@@ -50,6 +51,7 @@ impl Cluster {
     /// Adds or replaces an object; of one with a status of its own, all but that.
     pub(super) fn put(&mut self, mut object: Value) {
         let key = key(&object);
+        write_defaults(key.0, &mut object);
         if key.0.has_status() {
             let before = self.objects.get(&key).map(|object| object.value());
             count_generations(&mut object, before.as_ref(), self.version);
@@ -149,7 +151,8 @@ impl Cluster {
     }
 
     /// Has the object be this, if a server takes it.
-    fn checked(&mut self, key: &Key, object: Value) -> StatusOutcome {
+    fn checked(&mut self, key: &Key, mut object: Value) -> StatusOutcome {
+        write_defaults(key.0, &mut object);
         let endpoints = object["endpoints"]
             .as_array()
             .map_or(&[][..], Vec::as_slice);

@@ -16,6 +16,8 @@ pub struct Faults {
     pub status: Option<u16>,
     /// With how many seconds for clients to stay away, in a status 429.
     pub retry_after: u32,
+    /// Says so in a header of a plain text, as a server or a balancer that is too busy for more.
+    pub is_plain: bool,
     /// Lets requests for lists of this kind wait until it is told otherwise.
     pub withheld: Option<Kind>,
     /// Sends no more than half of a list, and then cuts the connection.

@@ -6,6 +6,7 @@ use http_body_util::{BodyExt, Collected, StreamBody, combinators::BoxBody};
 use hyper::{
     Method, Request, Response,
     body::{Bytes, Frame, Incoming},
+    header::HeaderValue,
     server::conn::http1,
     service::service_fn,
 };
@@ -114,7 +115,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
     }
     let faults = shared.faults().clone();
     if let Some(status) = faults.status {
-        return failure(status, "a fault", faults.retry_after);
+        return fault(status, &faults);
     }
     if let Some(asked) = events::Asked::of(method.as_str(), uri.path()) {
         if let Some(status) = faults.events {
@@ -151,7 +152,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
             return failure(415, "only merge patches are taken", 0);
         }
         if let Some(status) = faults.statuses {
-            return failure(status, "a fault", faults.retry_after);
+            return fault(status, &faults);
         }
         let body = whole_body(request).await;
         return patch_status(&target, &body, &shared);
@@ -161,6 +162,9 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
             return failure(405, "only slices are written", 0);
         }
         if let Some(status) = faults.slices {
+            if faults.is_plain {
+                return fault(status, &faults);
+            }
             let mut answer = self::status(status, "a fault", faults.retry_after);
             if let Some(cause) = faults.cause {
                 answer["details"]["causes"] = json!([{ "reason": cause }]);
@@ -393,6 +397,21 @@ fn ok(pieces: mpsc::Receiver<Piece>) -> Response<Body> {
 /// An answer that is an error.
 fn failure(code: u16, message: &str, retry_after: u32) -> Response<Body> {
     whole(code, status(code, message, retry_after).to_string().into())
+}
+
+/// An answer that is an error of a bad day.
+fn fault(code: u16, faults: &Faults) -> Response<Body> {
+    if !faults.is_plain {
+        return failure(code, "a fault", faults.retry_after);
+    }
+    let mut answer = whole(
+        code,
+        Bytes::from_static(b"Too many requests, please try again later.\n"),
+    );
+    let headers = answer.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("text/plain"));
+    headers.insert("retry-after", HeaderValue::from(faults.retry_after));
+    answer
 }
 
 /// An answer that is one object.

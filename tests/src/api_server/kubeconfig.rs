@@ -55,10 +55,11 @@ impl Kubeconfig {
         &self.folder
     }
 
-    /// Replaces the token as a kubelet does, in one step.
+    /// Replaces the token as a kubelet does, in one step. A file that a person has written ends with a
+    /// newline.
     pub(super) fn set_token(&self, token: &str) -> Result<()> {
         let new = self.folder.join("token.new");
-        fs::write(&new, token)
+        fs::write(&new, format!("{token}\n"))
             .and_then(|()| fs::rename(&new, self.token()))
             .context("cannot write a token")
     }

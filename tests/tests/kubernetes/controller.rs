@@ -146,7 +146,7 @@ impl Cluster {
     }
 
     /// What a candidate shows of itself, if it does.
-    fn get(&self, port: u16, path: &str) -> Option<String> {
+    pub(crate) fn get(&self, port: u16, path: &str) -> Option<String> {
         let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
         let answer = self.node.enter(|| http_get(at, path, &[])).ok()?;
         (answer.status == 200).then_some(answer.body)

@@ -84,6 +84,52 @@ fn workloads_that_a_service_selects_are_its_endpoints() {
 }
 
 #[test]
+fn slices_of_an_unnamed_port_are_written_when_their_endpoints_change() {
+    let Some(cluster) = Cluster::new("workloads-unnamed") else {
+        return;
+    };
+    let server = &cluster.server;
+    server.put(definition(WORKLOADS, &["v1alpha1"]));
+    server.put(with(
+        selecting("db", "10.96.0.20"),
+        "/spec/ports/0/name",
+        Value::Null,
+    ));
+    let name = |number: usize| format!("vm-{number:03}");
+    for number in 0..250 {
+        server.put(workload(&name(number), &format!("192.0.2.{}", number + 1)));
+    }
+    let expected = |range: std::ops::Range<usize>| range.map(|number| (name(number), true));
+    let one = cluster.start("one", 18_144);
+    let await_all = |first: usize| {
+        wait_until("all are published", SOON, || {
+            cluster
+                .published("db")
+                .into_iter()
+                .eq(expected(first..250))
+                .then_some(())
+        })
+        .unwrap_or_else(|error| panic!("{error}\n{}", one.process.log()));
+    };
+    await_all(0);
+    let before = cluster.slice_writes();
+    server.delete(&workload(&name(0), ""));
+    await_all(1);
+    assert_eq!(cluster.slice_writes(), before + 1, "one removal, one write");
+    // A look at slices that are right: of another controller, which knows nothing of the first one.
+    assert!(one.process.stop().unwrap().success());
+    let two = cluster.start("two", 18_146);
+    wait_until("it has looked", SOON, || {
+        let metrics = cluster.get(18_146, "/metrics")?;
+        let looked = r#"shunt_controller_service_syncs_total{result="nothing"} "#;
+        let mut lines = metrics.lines().filter_map(|line| line.strip_prefix(looked));
+        lines.any(|count| count != "0").then_some(())
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", two.process.log()));
+    assert_eq!(cluster.slice_writes(), before + 1, "{}", two.process.log());
+}
+
+#[test]
 fn what_linkerd_publishes_is_left_to_it() {
     let Some(cluster) = Cluster::new("workloads-linkerd") else {
         return;
@@ -115,12 +161,22 @@ fn what_linkerd_publishes_is_left_to_it() {
         "other",
     );
     server.put(other.clone());
-    wait_until("an Event", SOON, || {
-        let events = server.events().into_iter();
-        let mut told = events.filter(|event| event["reason"] == "NoMatchingPort");
-        told.find(|event| event["regarding"]["name"] == "other")
-    })
-    .unwrap();
+    // A note that differs is an Event of its own.
+    for service in ["db", "db, queue"] {
+        wait_until("an Event", SOON, || {
+            let events = server.events().into_iter();
+            let told = events.filter(|event| event["reason"] == "NoMatchingPort");
+            let mut told = told.filter(|event| event["regarding"]["name"] == "other");
+            told.find(|event| {
+                event["note"]
+                    .as_str()
+                    .unwrap()
+                    .ends_with(&format!(": {service}"))
+            })
+        })
+        .unwrap_or_else(|error| panic!("{error}: {:#?}", server.events()));
+        server.put(selecting("queue", "10.96.0.21"));
+    }
     let conditions = server.get(&other).unwrap()["status"]["conditions"].clone();
     assert_eq!(conditions.as_array().map(Vec::len), Some(1));
 }

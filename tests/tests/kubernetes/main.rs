@@ -8,6 +8,7 @@ mod beside_kube_proxy;
 mod cluster_events;
 mod container;
 mod controller;
+mod drained;
 mod dsr;
 mod external_workloads;
 mod health_checks;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use shunt_tests::{Continuous, addresses, by_length, wait_until};
+use shunt_tests::{Continuous, Faults, addresses, by_length, wait_until};
 
 use crate::{
     objects::{ready, slice},
-    world::{REQUEST, SOON, World, tcp},
+    world::{REQUEST, SOON, World, await_silence, tcp},
 };
 
 const IP: &str = "10.96.0.10";
@@ -44,6 +44,32 @@ fn a_token_that_is_not_taken_any_more_changes_nothing_and_the_next_one_is_read()
         (world.source()["connected"] == true).then_some(())
     })
     .unwrap();
+    world.await_pods(world.pod(), tcp(IP, 80), &["pod-b"]);
+}
+
+#[test]
+fn an_agent_that_waits_with_a_void_token_tries_the_next_one_at_once() {
+    let Some(world) = World::with_web(IP) else {
+        return;
+    };
+    world.server.set_faults(Faults {
+        status: Some(401),
+        // The pause that it would wait out: any other one is shorter.
+        retry_after: 60,
+        ..Faults::default()
+    });
+    world.server.cut();
+    world.await_source("the token is refused", |source| {
+        let trouble = source["trouble"].as_str().unwrap_or_default();
+        trouble.contains(REFUSED)
+    });
+    await_silence(&world.server, 0);
+    world.server.set_faults(Faults::default());
+    put_web(&world, addresses::POD_B);
+    world.server.rotate_token("token-2", true).unwrap();
+    world.await_source("the new token is read", |source| {
+        source["connected"] == true
+    });
     world.await_pods(world.pod(), tcp(IP, 80), &["pod-b"]);
 }
 

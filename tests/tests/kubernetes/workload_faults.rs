@@ -90,27 +90,37 @@ fn a_server_that_asks_for_a_pause_has_it() {
     // A first one, so that it is known to lead.
     server.put(workload("first", "192.0.2.1"));
     cluster.await_published("db", &[("first", true)], &one.process);
-    server.set_faults(Faults {
-        slices: Some(429),
-        retry_after: 3,
-        ..Faults::default()
-    });
-    let before = cluster.slice_writes();
-    server.put(workload("vm", "192.0.2.2"));
-    wait_until("it is tried", SOON, || {
-        (cluster.slice_writes() > before).then_some(())
-    })
-    .unwrap();
-    let asked = Instant::now();
-    server.set_faults(Faults::default());
-    cluster.await_published("db", &[("first", true), ("vm", true)], &one.process);
-    let pause = asked.elapsed();
-    assert!(
-        pause > Duration::from_millis(2500),
-        "it was asked after {pause:?} again\n{}",
-        one.process.log()
-    );
-    assert_eq!(cluster.slice_writes(), before + 2);
+    for (name, ip, is_plain) in [
+        ("status", "192.0.2.2", false),
+        ("header", "192.0.2.3", true),
+    ] {
+        server.set_faults(Faults {
+            slices: Some(429),
+            retry_after: 3,
+            is_plain,
+            ..Faults::default()
+        });
+        let before = cluster.slice_writes();
+        let known = cluster.published("db").len();
+        server.put(workload(name, ip));
+        wait_until("it is tried", SOON, || {
+            (cluster.slice_writes() > before).then_some(())
+        })
+        .unwrap();
+        let asked = Instant::now();
+        server.set_faults(Faults::default());
+        wait_until("it is published", SOON, || {
+            (cluster.published("db").len() > known).then_some(())
+        })
+        .unwrap();
+        let pause = asked.elapsed();
+        assert!(
+            pause > Duration::from_millis(2500),
+            "{name}: it was asked after {pause:?} again\n{}",
+            one.process.log()
+        );
+        assert_eq!(cluster.slice_writes(), before + 2, "{name}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -237,6 +237,24 @@ impl World {
         });
         found.unwrap_or_else(|error| panic!("{error}: {last:#}\nlog:\n{}", self.agent.log()))
     }
+}
+
+/// Waits until nothing has been asked for a second, and returns the paths that were asked for since there
+/// were `known` requests.
+#[track_caller]
+pub(crate) fn await_silence(server: &ApiServer, known: usize) -> Vec<String> {
+    let (mut count, mut since) = (0, Instant::now());
+    wait_until("nothing is asked any more", SOON, || {
+        let now = server.requests().len();
+        if now != count {
+            (count, since) = (now, Instant::now());
+        }
+        (since.elapsed() > Duration::from_secs(1)).then_some(())
+    })
+    .unwrap();
+    let requests = server.requests().into_iter().skip(known);
+    let paths = requests.map(|uri| uri.split('?').next().unwrap_or_default().to_owned());
+    paths.collect()
 }
 
 /// Ends an agent so that it cannot prepare for it.

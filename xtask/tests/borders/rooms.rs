@@ -135,6 +135,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "service",
             "service_id",
             "split",
+            "topology",
             "unusable",
             "workload",
         ],

@@ -150,6 +150,8 @@ fn backend(endpoint: &Endpoint) -> proto::Backend {
         scopes,
         node,
         zone,
+        // No event says them.
+        hints: _,
     } = endpoint;
     proto::Backend {
         ip: ip.to_string(),

@@ -162,6 +162,7 @@ impl Behind<'_> {
             state: _,
             serving: _,
             scopes,
+            hints: _,
             ref node,
             ref zone,
         } = endpoint;

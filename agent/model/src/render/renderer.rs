@@ -188,6 +188,11 @@ impl Renderer {
         &self.state.overrides
     }
 
+    /// A service as the events say it, without what an operator has changed.
+    pub fn told(&self, id: &ServiceId) -> Option<&Service> {
+        self.state.services.get(id).map(|entry| &*entry.told)
+    }
+
     /// What it changes that these hold from now on, and no others.
     ///
     /// # Errors

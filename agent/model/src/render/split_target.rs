@@ -3,7 +3,7 @@
 use std::{borrow::Cow, cell::RefCell, collections::HashMap, net::IpAddr, ptr, sync::Arc};
 
 use crate::{
-    endpoint::{Endpoint, EndpointState, Scopes},
+    endpoint::{Endpoint, EndpointState, Hint, Hints, Scopes},
     protocol::Protocol,
     service::{Service, ServicePort},
     service_id::ServiceId,
@@ -94,6 +94,10 @@ const fn single(ip: IpAddr, port: u16) -> Endpoint {
         state: EndpointState::Ready,
         serving: false,
         scopes: Scopes::default_of(false),
+        hints: Hints {
+            node: Hint::None,
+            zone: Hint::None,
+        },
         node: None,
         zone: None,
     }

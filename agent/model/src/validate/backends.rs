@@ -3,7 +3,7 @@
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use crate::{
-    endpoint::{Endpoint, Scope, Scopes},
+    endpoint::{Endpoint, Hints, Scope, Scopes},
     error::{EventError, Fault},
     service::Service,
     unchecked::{choice::Choice, service::Backend, text::Text},
@@ -88,6 +88,7 @@ fn endpoint(
             || Ok(Scopes::default_of(local)),
             |list| endpoint_scopes(list, local),
         )?,
+        hints: Hints::default(),
         node: names.share(node),
         zone: names.share(zone),
     })

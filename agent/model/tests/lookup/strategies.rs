@@ -9,7 +9,7 @@ use std::{
 
 use proptest::{collection::vec, option, prelude::*, sample::subsequence};
 use shunt_model::{
-    ClusterNodes, Endpoint, EndpointState, HostPort, NodePortUpdate, Phase, Protocol, Query,
+    ClusterNodes, Endpoint, EndpointState, Hints, HostPort, NodePortUpdate, Phase, Protocol, Query,
     RendererEvent, Scopes, Service, ServiceId, ServicePort, Snapshot, TrafficPolicy, Workload,
     WorkloadId, WorkloadKind, WorkloadPort, WorkloadUpdate,
 };
@@ -56,6 +56,7 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
         ][usize::from(state)],
         serving: weight > 0,
         scopes: Scopes::default_of(local),
+        hints: Hints::default(),
         node: None,
         zone: None,
     });

@@ -10,7 +10,7 @@ use std::{
 use proptest::{collection::vec, option, prelude::*, sample, sample::subsequence};
 use shunt_model::{
     Balancing, Endpoint, EndpointState, Footprint, Forwarding, Frontend, FrontendKey, FrontendKind,
-    NodeAddresses, NodePortUpdate, Protocol, RenderOptions, Renderer, RendererEvent, Scopes,
+    Hints, NodeAddresses, NodePortUpdate, Protocol, RenderOptions, Renderer, RendererEvent, Scopes,
     Selection, Service, ServiceId, ServicePort, Snapshot, Split, SplitBackend, SplitFrontends,
     SplitMode, SplitTarget, TrafficPolicy, render,
 };
@@ -55,6 +55,7 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
                     cluster: true,
                     local,
                 },
+                hints: Hints::default(),
                 node: None,
                 zone: None,
             }

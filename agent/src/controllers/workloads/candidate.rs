@@ -8,7 +8,7 @@ use std::{
 use crate::{
     controllers::workloads::{
         service::{Family, Service},
-        slice::{Conditions, Endpoint, Target},
+        slice::{Conditions, Endpoint, Hints, Target},
     },
     source::kubernetes::objects::external_workload::{Body, ExternalWorkload, Group},
 };
@@ -19,9 +19,9 @@ pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 /// The longest label of the DNS.
 const LONGEST_LABEL: usize = 63;
 
-/// In how many ways a workload is an endpoint: by family, whether the Service is headless, and whether it has
-/// workloads that are not ready.
-const WAYS: usize = Family::ALL.len() * 2 * 2;
+/// In how many ways a workload is an endpoint: by family, whether the Service is headless, whether it has
+/// workloads that are not ready, and whether it prefers zones.
+const WAYS: usize = Family::ALL.len() * 2 * 2 * 2;
 
 /// A workload, with the endpoints that it is. Each is made once and shared by all Services and their
 /// slices: a Service has thousands of them, of which one is another at a time.
@@ -53,8 +53,13 @@ impl Candidate {
 
     /// It as an endpoint of this family, if it has an address of it.
     pub(super) fn endpoint(&self, service: &Service, family: Family) -> Option<&Arc<Endpoint>> {
-        let way = [service.is_headless, service.publishes_not_ready].map(usize::from);
-        let way = (family as usize * 2 + way[0]) * 2 + way[1];
+        let way = [
+            service.is_headless,
+            service.publishes_not_ready,
+            service.prefers_zone,
+        ];
+        let way = way.into_iter();
+        let way = way.fold(family as usize, |way, is| way * 2 + usize::from(is));
         let made = || {
             let body = self.workload.body.as_ref().ok()?;
             endpoint(service, &self.workload, body, family).map(Arc::new)
@@ -102,13 +107,20 @@ fn endpoint(
         name: key.name.clone(),
         uid: uid.clone(),
     };
-    Some(Endpoint::new(
+    let zone = labels.get(ZONE).filter(|zone| !zone.is_empty());
+    let is_ready = conditions.ready == Some(true);
+    let hinted = zone.filter(|_| service.prefers_zone && is_ready);
+    let endpoint = Endpoint::new(
         addresses,
         conditions,
         hostname.then(|| key.name.clone()),
-        labels.get(ZONE).cloned(),
+        zone.cloned(),
         target,
-    ))
+    );
+    Some(Endpoint {
+        hints: hinted.map(|zone| Box::new(Hints::for_zone(zone))),
+        ..endpoint
+    })
 }
 
 /// Whether it may be a hostname, which a name of an object with dots in it may not.

@@ -101,10 +101,10 @@ fn endpoint_ports(service: &Service, declared: &[DeclaredPort]) -> Option<Ports>
     let mut ports: Vec<EndpointPort> = ports
         .filter_map(|port| {
             Some(EndpointPort {
-                name: (!port.name.is_empty()).then(|| port.name.clone()),
+                name: port.name.clone(),
                 port: Some(meant(port, declared)?),
                 protocol: Some(port.protocol.clone()),
-                app_protocol: None,
+                app_protocol: port.app_protocol.clone(),
             })
         })
         .collect();

@@ -3,10 +3,7 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use kube::Client;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     time::timeout,
@@ -14,8 +11,12 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    controllers::workloads::service::Service, runtime::limit::Limit,
-    source::kubernetes::objects::external_workload::ExternalWorkload,
+    controllers::workloads::service::Service,
+    runtime::limit::Limit,
+    source::kubernetes::{
+        notices::publisher::{Publisher, Said},
+        objects::external_workload::ExternalWorkload,
+    },
 };
 
 /// Who Events are from.
@@ -27,9 +28,8 @@ const AHEAD: usize = 64;
 /// How long the server may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest note and reporting instance in bytes, as the API takes them.
+/// The longest note in bytes, as the API takes it.
 const LONGEST: usize = 1000;
-const LONGEST_INSTANCE: usize = 128;
 
 /// What a user is told.
 #[derive(Debug)]
@@ -85,14 +85,7 @@ pub(super) fn channel() -> (Sender<Notice>, Receiver<Notice>) {
 
 /// Makes an Event of each notice, a few at once.
 pub(super) async fn record(client: Client, identity: String, mut notices: Receiver<Notice>) {
-    let end = identity.floor_char_boundary(LONGEST_INSTANCE);
-    let recorder = Recorder::new(
-        client,
-        Reporter {
-            controller: CONTROLLER.to_owned(),
-            instance: Some(identity[..end].to_owned()),
-        },
-    );
+    let mut publisher = Publisher::new(client, CONTROLLER, &identity);
     let mut limit = Limit::new(Instant::now());
     while let Some(notice) = notices.recv().await {
         if !limit.take(Instant::now()) {
@@ -105,14 +98,14 @@ pub(super) async fn record(client: Client, identity: String, mut notices: Receiv
             regarding,
         } = notice;
         note.truncate(note.floor_char_boundary(LONGEST));
-        let event = Event {
-            type_: EventType::Warning,
-            reason: reason.to_owned(),
-            note: Some(note),
-            action: "Publish".to_owned(),
-            secondary: None,
+        let said = Said {
+            reason,
+            action: "Publish",
+            regarding,
+            related: None,
+            note,
         };
-        match timeout(PATIENCE, recorder.publish(&event, &regarding)).await {
+        match timeout(PATIENCE, publisher.publish(said, Instant::now())).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!("an Event cannot be made: {error}"),
             Err(_) => debug!("an Event cannot be made: no answer within {PATIENCE:?}"),

@@ -9,7 +9,7 @@ use shunt_model::ServiceId;
 use crate::{
     controllers::workloads::{
         service::{Family, Labels},
-        slice::{Conditions, Content, Endpoint, EndpointPort, SERVICE_NAME, Slice, Target},
+        slice::{Conditions, Content, Endpoint, EndpointPort, Hints, SERVICE_NAME, Slice, Target},
     },
     source::kubernetes::{objects::metadata::Metadata, watch::kind::Kind},
 };
@@ -83,6 +83,8 @@ struct RawEndpoint {
     #[serde(default)]
     zone: Option<Box<str>>,
     #[serde(default)]
+    hints: Option<Box<Hints>>,
+    #[serde(default)]
     target_ref: Option<Target>,
 }
 
@@ -147,6 +149,7 @@ impl From<RawEndpoint> for Endpoint {
             hostname,
             node_name,
             zone,
+            hints,
             target_ref,
         } = raw;
         let endpoint = Self::new(
@@ -158,6 +161,8 @@ impl From<RawEndpoint> for Endpoint {
         );
         Self {
             node: node_name,
+            // Empty ones are none.
+            hints: hints.filter(|hints| **hints != Hints::default()),
             ..endpoint
         }
     }

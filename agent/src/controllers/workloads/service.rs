@@ -13,6 +13,10 @@ use crate::source::kubernetes::{
 /// Labels, or what selects by them.
 pub(super) type Labels = BTreeMap<Box<str>, Box<str>>;
 
+/// The values of `trafficDistribution` that prefer the client's zone. A workload has no node, so that the
+/// last one prefers no more than that (Kubernetes, staging/src/k8s.io/endpointslice/trafficdist).
+const CLOSE: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+
 /// An address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Family {
@@ -53,6 +57,8 @@ pub(super) struct Service {
     /// Whether it is being deleted.
     pub(super) is_terminating: bool,
     pub(super) publishes_not_ready: bool,
+    /// Whether it asks for endpoints of the client's own zone.
+    pub(super) prefers_zone: bool,
     /// In order. A Service that does not say has both.
     pub(super) families: Vec<Family>,
     pub(super) ports: Vec<ServicePort>,
@@ -65,6 +71,8 @@ pub(super) struct ServicePort {
     pub(super) name: Box<str>,
     pub(super) protocol: Box<str>,
     pub(super) target: TargetPort,
+    /// What its clients speak, if it says so.
+    pub(super) app_protocol: Option<Box<str>>,
 }
 
 /// Which port of a workload is meant.
@@ -134,6 +142,7 @@ struct RawSpec {
     cluster_ips: Option<Vec<Box<str>>>,
     ip_families: Option<Vec<Box<str>>>,
     publish_not_ready_addresses: bool,
+    traffic_distribution: Option<Box<str>>,
     ports: Option<Vec<RawPort>>,
 }
 
@@ -142,6 +151,7 @@ struct RawSpec {
 struct RawPort {
     name: Option<Box<str>>,
     protocol: Option<Box<str>>,
+    app_protocol: Option<Box<str>>,
     port: u16,
     target_port: Option<RawTarget>,
 }
@@ -166,6 +176,7 @@ impl From<RawService> for Service {
             cluster_ips,
             ip_families,
             publish_not_ready_addresses,
+            traffic_distribution,
             ports,
         } = spec;
         let families = ip_families.unwrap_or_default();
@@ -176,6 +187,8 @@ impl From<RawService> for Service {
         Self {
             uid: common.uid().into(),
             is_terminating: common.is_terminating(),
+            prefers_zone: common.prefers_zones()
+                || traffic_distribution.is_some_and(|text| CLOSE.contains(&&*text)),
             id: ServiceId {
                 namespace: common.namespace.unwrap_or_default(),
                 name: common.name.unwrap_or_default(),
@@ -209,10 +222,12 @@ impl From<RawPort> for ServicePort {
         let RawPort {
             name,
             protocol,
+            app_protocol,
             port,
             target_port,
         } = raw;
         Self {
+            app_protocol,
             name: name.unwrap_or_default(),
             protocol: protocol.unwrap_or_else(|| "TCP".into()),
             target: match target_port {

@@ -8,7 +8,7 @@ use shunt_model::ServiceId;
 
 use crate::{
     controllers::workloads::service::{Family, Labels, Service},
-    source::kubernetes::objects::lenient,
+    source::kubernetes::objects::{lenient, null},
 };
 
 /// The label that says whose endpoints a slice has.
@@ -70,14 +70,14 @@ pub(super) type Ports = Arc<[EndpointPort]>;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EndpointPort {
-    #[serde(default)]
-    pub(super) name: Option<Box<str>>,
+    /// Empty if it has none: the API server writes `""` where no name was written.
+    #[serde(default, deserialize_with = "null::or_default")]
+    pub(super) name: Box<str>,
     /// One that cannot be read is none, so that the slice is written anew.
     #[serde(default, deserialize_with = "lenient::option")]
     pub(super) port: Option<u16>,
     #[serde(default)]
     pub(super) protocol: Option<Box<str>>,
-    /// Ours have none.
     #[serde(default)]
     pub(super) app_protocol: Option<Box<str>>,
 }
@@ -94,7 +94,37 @@ pub(super) struct Endpoint {
     /// Ours have none.
     pub(super) node: Option<Box<str>>,
     pub(super) zone: Option<Box<str>>,
+    /// The clients that it is meant for; `None`: all.
+    pub(super) hints: Option<Box<Hints>>,
     pub(super) target: Target,
+}
+
+/// The clients that an endpoint is meant for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Hints {
+    #[serde(deserialize_with = "null::or_default")]
+    pub(super) for_zones: Vec<Hint>,
+    /// Ours have none.
+    #[serde(deserialize_with = "null::or_default")]
+    pub(super) for_nodes: Vec<Hint>,
+}
+
+/// The name of a zone or a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Hint {
+    pub(super) name: Box<str>,
+}
+
+impl Hints {
+    /// The hint for clients of a zone.
+    pub(super) fn for_zone(zone: &str) -> Self {
+        Self {
+            for_zones: vec![Hint { name: zone.into() }],
+            for_nodes: Vec::new(),
+        }
+    }
 }
 
 /// What an endpoint can do, as it is written.
@@ -118,7 +148,7 @@ pub(super) struct Target {
 }
 
 impl Endpoint {
-    /// With the identity that follows from the rest.
+    /// Without hints, and with the identity that follows from the rest.
     pub(super) fn new(
         addresses: Vec<Box<str>>,
         conditions: Conditions,
@@ -143,6 +173,7 @@ impl Endpoint {
             hostname,
             node: None,
             zone,
+            hints: None,
             target,
         }
     }
@@ -160,6 +191,7 @@ impl Endpoint {
             hostname,
             node: _,
             zone,
+            hints,
             target,
         } = self;
         let mut endpoint = json!({
@@ -178,6 +210,11 @@ impl Endpoint {
         }
         if let Some(zone) = zone {
             endpoint["zone"] = json!(zone);
+        }
+        if let Some(hints) = hints {
+            let zones = hints.for_zones.iter();
+            let zones: Vec<Value> = zones.map(|zone| json!({ "name": zone.name })).collect();
+            endpoint["hints"] = json!({ "forZones": zones });
         }
         endpoint
     }
@@ -264,11 +301,11 @@ impl EndpointPort {
             name,
             port,
             protocol,
-            app_protocol: _,
+            app_protocol,
         } = self;
-        let mut written = json!({ "port": port, "protocol": protocol });
-        if let Some(name) = name {
-            written["name"] = json!(name);
+        let mut written = json!({ "name": name, "port": port, "protocol": protocol });
+        if let Some(app_protocol) = app_protocol {
+            written["appProtocol"] = json!(app_protocol);
         }
         written
     }

@@ -42,7 +42,7 @@ use crate::{
             probes::prober::Prober,
             queue::Queue,
             store::Store,
-            verdicts::{Refused, Verdicts},
+            verdicts::{Refused, Trouble, Verdicts},
             write_error::WriteError,
             writer::Outcome,
         },
@@ -99,8 +99,8 @@ struct WorkloadWork {
     /// The workloads that have an address which they may not have.
     refused: HashMap<Arc<WorkloadKey>, Refused>,
     verdicts: Verdicts,
-    /// Of which workloads and Services an Event was made, and what for.
-    told: HashMap<Arc<WorkloadKey>, &'static str>,
+    /// The workloads and Services of which an Event was made, and what for.
+    told: HashMap<Arc<WorkloadKey>, Trouble>,
     told_services: BTreeSet<ServiceId>,
     writing: JoinSet<Finished>,
     early: Early,
@@ -298,8 +298,8 @@ impl WorkloadWork {
     }
 
     /// Nothing is written for a while.
-    fn rest(&mut self, wish: Option<Duration>) {
-        let until = Instant::now() + self.backoff.pause(wish);
+    fn rest(&mut self, pause: Duration) {
+        let until = Instant::now() + pause;
         self.rest_until = Some(self.rest_until.map_or(until, |known| known.max(until)));
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use shunt_model::{Backend, Endpoint, EndpointState, FrontendKey, RendererEvent, Service};
+use shunt_model::{Backend, Endpoint, EndpointState, FrontendKey, Hints, RendererEvent, Service};
 use tracing::warn;
 
 use crate::runtime::agent::Agent;
@@ -82,6 +82,7 @@ fn endpoint(backend: &Backend) -> Endpoint {
         state: EndpointState::Ready,
         serving: false,
         scopes,
+        hints: Hints::default(),
         node: None,
         zone: None,
     }

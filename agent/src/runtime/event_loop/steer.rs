@@ -6,6 +6,7 @@ use tracing::{error, info};
 
 use crate::runtime::{
     event_loop::EventLoop,
+    health_checks::HealthCheckChange,
     outcome::{Acceptance, ControlError},
     request::Steer,
     steering::{Steered, Steering},
@@ -53,7 +54,18 @@ impl EventLoop {
         steering: Steering,
         what: &str,
     ) -> Result<Acceptance, ControlError> {
-        let outcome = self.agent.steer(steering.overrides())?;
+        let overrides = steering.overrides();
+        let before = self.reports.health_checks().borrow().services.clone();
+        let checks = self.agent.health_checks_with(&overrides, &before);
+        self.reports.announce(&checks);
+        let outcome = match self.agent.steer(overrides) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.reports.apply(HealthCheckChange::All(before));
+                return Err(error.into());
+            }
+        };
+        self.reports.apply(checks);
         self.steering = steering;
         match &outcome {
             Some(outcome) => info!("{what}: {outcome}"),

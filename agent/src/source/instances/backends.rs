@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use shunt_model::{Endpoint, EndpointState, Scopes};
+use shunt_model::{Endpoint, EndpointState, Hints, Scopes};
 
 use crate::source::instances::{
     address::{Family, reached},
@@ -77,6 +77,7 @@ fn endpoint(
         state,
         serving: false,
         scopes: Scopes::default_of(local),
+        hints: Hints::default(),
         node: Some(Arc::from(&*instance.node)),
         zone: None,
     }

@@ -22,7 +22,11 @@ fn shown(service: &Service, workloads: &[ExternalWorkload]) -> Vec<String> {
     for (family, groups) in &desired.families {
         for (ports, group) in groups {
             let ports = ports.iter().map(|port| {
-                let name = port.name.as_deref().unwrap_or("-");
+                let name = if port.name.is_empty() {
+                    "-"
+                } else {
+                    &port.name
+                };
                 format!(
                     "{name}:{}/{}",
                     port.port.unwrap(),
@@ -215,12 +219,7 @@ fn a_slice_says_whose_it_is_and_has_the_services_labels_but_not_what_is_ours() {
         workload("vm", "192.0.2.1", &[zone]),
         linkerds("old", "192.0.2.2", &[]),
     ];
-    let lists = plan(&service, &[], &desired(&service, &workloads));
-    let [list] = <[Vec<Write>; 1]>::try_from(lists).unwrap();
-    let [Write::Create(content)] = &*list else {
-        panic!("{list:?}");
-    };
-    let object = content.new_slice(&service);
+    let object = created(&service, &workloads);
     let endpoint = |ip: &str, name: &str| {
         json!({
             "addresses": [ip],
@@ -254,6 +253,88 @@ fn a_slice_says_whose_it_is_and_has_the_services_labels_but_not_what_is_ours() {
             "endpoints": [own, endpoint("192.0.2.2", "old")],
         })
     );
+}
+
+#[test]
+fn endpoints_are_meant_for_their_zone_if_the_service_prefers_it() {
+    let annotated = |name: &str, value: &str| {
+        let annotations = json!({ format!("service.kubernetes.io/{name}"): value });
+        ("/metadata/annotations", annotations)
+    };
+    let distribution = |value: &str| ("/spec/trafficDistribution", json!(value));
+    let unready = ("/status/conditions/0/status", json!("False"));
+    let zone = |zone: &str| {
+        let labels = json!({ "app": "web", "topology.kubernetes.io/zone": zone });
+        ("/metadata/labels", labels)
+    };
+    let own = Some(json!({ "forZones": [{ "name": "z1" }] }));
+    for (service, workload_has, expected) in [
+        (vec![distribution("PreferClose")], vec![zone("z1")], &own),
+        (vec![distribution("PreferSameZone")], vec![zone("z1")], &own),
+        (vec![distribution("PreferSameNode")], vec![zone("z1")], &own),
+        (
+            vec![annotated("topology-mode", "Auto")],
+            vec![zone("z1")],
+            &own,
+        ),
+        (
+            vec![annotated("topology-aware-hints", "auto")],
+            vec![zone("z1")],
+            &own,
+        ),
+        (
+            vec![annotated("topology-mode", "Disabled")],
+            vec![zone("z1")],
+            &None,
+        ),
+        (vec![distribution("other")], vec![zone("z1")], &None),
+        (vec![], vec![zone("z1")], &None),
+        (vec![distribution("PreferClose")], vec![], &None),
+        (vec![distribution("PreferClose")], vec![zone("")], &None),
+        // As upstream, endpoints that are not ready have none.
+        (
+            vec![distribution("PreferClose")],
+            vec![zone("z1"), unready.clone()],
+            &None,
+        ),
+        (
+            vec![
+                distribution("PreferClose"),
+                ("/spec/publishNotReadyAddresses", json!(true)),
+            ],
+            vec![zone("z1"), unready.clone()],
+            &own,
+        ),
+    ] {
+        let object = created(
+            &web(&service),
+            &[workload("vm", "192.0.2.1", &workload_has)],
+        );
+        let hints = object["endpoints"][0].get("hints");
+        assert_eq!(hints, expected.as_ref(), "{service:?} {workload_has:?}");
+    }
+}
+
+#[test]
+fn a_slices_port_has_the_app_protocol_of_the_services() {
+    for (said, expected) in [
+        (json!("kubernetes.io/h2c"), json!("kubernetes.io/h2c")),
+        (Value::Null, Value::Null),
+    ] {
+        let service = web(&[("/spec/ports/0/appProtocol", said)]);
+        let object = created(&service, &[workload("vm", "192.0.2.1", &[])]);
+        assert_eq!(object["ports"][0]["appProtocol"], expected);
+    }
+}
+
+/// The one slice that is made for these workloads.
+fn created(service: &Service, workloads: &[ExternalWorkload]) -> Value {
+    let lists = plan(service, &[], &desired(service, workloads));
+    let [list] = <[Vec<Write>; 1]>::try_from(lists).unwrap();
+    let [Write::Create(content)] = &*list else {
+        panic!("{list:?}");
+    };
+    content.new_slice(service)
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::world::{Server, desired, web, workload};
 use crate::{
     controllers::workloads::{
         packing::{AT_MOST, plan},
+        raw_slice::RawSlice,
         service::Service,
         slice::Slice,
         write::Write,
@@ -130,6 +131,30 @@ fn endpoints_are_packed_by_the_hundred_and_changes_of_a_slice_are_one_write() {
 }
 
 #[test]
+fn an_unnamed_port_is_one_whose_name_is_empty() {
+    let (mut server, service) = (
+        Server::default(),
+        web(&[("/spec/ports/0/name", Value::Null)]),
+    );
+    // `sync` fails if a second look has anything to write.
+    assert_eq!(sync(&mut server, &service, &many(0..5000, &[])), 50);
+    assert_eq!(sync(&mut server, &service, &many(0..4999, &[])), 1);
+    // A slice of an earlier version says no name.
+    let without_name = |slice: &Arc<Slice>| {
+        let mut object = slice.replaced(&slice.content, &service);
+        object["ports"][0]["name"] = Value::Null;
+        serde_json::from_value::<RawSlice>(object).unwrap().into()
+    };
+    server.slices = server
+        .slices
+        .iter()
+        .map(without_name)
+        .map(Arc::new)
+        .collect();
+    assert_eq!(sync(&mut server, &service, &many(0..4999, &[])), 0);
+}
+
+#[test]
 fn slices_follow_the_labels_of_their_service_also_those_that_are_removed() {
     let (mut server, workloads) = (Server::default(), many(0..3, &[]));
     sync(&mut server, &web(&[]), &workloads);
@@ -219,13 +244,24 @@ fn what_another_one_did_to_a_slice_is_mended() {
     let good = server.slices[0].clone();
     let change = |server: &mut Server, path: &str, value: Value| {
         let mut object = good.replaced(&good.content, &service);
-        *object.pointer_mut(path).unwrap() = value;
+        match object.pointer_mut(path) {
+            Some(place) => *place = value,
+            None => {
+                let (parent, name) = path.rsplit_once('/').unwrap();
+                object.pointer_mut(parent).unwrap()[name] = value;
+            }
+        }
         server.slices = vec![super::world::confirmed(object, "s0001", 7)];
     };
     for (path, value) in [
         ("/endpoints/0/conditions/ready", json!(false)),
         ("/endpoints/0/conditions/serving", json!(false)),
         ("/endpoints/0/targetRef/uid", json!("another")),
+        (
+            "/endpoints/0/hints",
+            json!({ "forZones": [{ "name": "z" }] }),
+        ),
+        ("/ports/0/appProtocol", json!("http")),
         ("/endpoints/0/addresses/0", json!("192.0.2.200")),
         (
             "/metadata/labels",

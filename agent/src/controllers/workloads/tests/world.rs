@@ -82,8 +82,16 @@ fn set(object: &mut Value, changes: &[(&str, Value)]) {
     }
 }
 
-/// A slice as the server gives it after this was written.
+/// A slice as the server gives it after this was written, with the defaults that it writes
+/// (Kubernetes, pkg/apis/discovery/v1/defaults.go).
 pub(in super::super) fn confirmed(mut object: Value, name: &str, generation: i64) -> Arc<Slice> {
+    for port in object["ports"].as_array_mut().into_iter().flatten() {
+        for (field, default) in [("name", ""), ("protocol", "TCP")] {
+            if port[field].is_null() {
+                port[field] = json!(default);
+            }
+        }
+    }
     let metadata = &mut object["metadata"];
     metadata["name"] = json!(name);
     metadata["uid"] = json!(format!("uid-{name}"));

@@ -125,11 +125,13 @@ impl WorkloadWork {
             }
             WriteError::Invalid(_) => self.failed(&service, End::Refused, &error.to_string(), now),
             WriteError::Unavailable { retry_after, .. } => {
-                self.rest(*retry_after);
+                let pause = self.backoff.pause_after_error(*retry_after);
+                self.rest(pause);
                 self.queue.end(id, End::Again, now);
             }
             WriteError::NotLeading => {
-                self.rest(None);
+                let pause = self.backoff.pause();
+                self.rest(pause);
                 self.queue.end(id, End::Again, now);
             }
         }

@@ -66,11 +66,13 @@ impl WorkloadWork {
     /// others'.
     fn tell_by_event(&mut self, workload: &ExternalWorkload, trouble: Option<Trouble>) {
         let key = &workload.key;
-        let Some(Trouble { reason, message }) = trouble else {
+        let Some(trouble) = trouble else {
             self.told.remove(key);
             return;
         };
-        if self.told.insert(Arc::clone(key), reason) != Some(reason) {
+        let before = self.told.insert(Arc::clone(key), trouble.clone());
+        if before.as_ref() != Some(&trouble) {
+            let Trouble { reason, message } = trouble;
             warn!("{key}: {message}");
             self.notify(Notice::of_workload(workload, reason, message));
         }
@@ -85,11 +87,13 @@ impl WorkloadWork {
                 debug!("{key}: its status is not written: {error}");
                 match error {
                     WriteError::Unavailable { retry_after, .. } => {
-                        self.rest(retry_after);
+                        let pause = self.backoff.pause_after_error(retry_after);
+                        self.rest(pause);
                         End::Again
                     }
                     WriteError::NotLeading => {
-                        self.rest(None);
+                        let pause = self.backoff.pause();
+                        self.rest(pause);
                         End::Again
                     }
                     WriteError::Invalid(_) => End::Refused,

@@ -3,4 +3,5 @@
 
 pub(super) mod notice;
 pub(super) mod outbox;
+pub(crate) mod publisher;
 pub(super) mod recorder;

@@ -44,6 +44,10 @@ pub(crate) struct Annotations {
     pub(super) opaque_ports: Option<Box<str>>,
     #[serde(rename = "workload.shunt.io/readiness-probe")]
     pub(super) readiness_probe: Option<Box<str>>,
+    #[serde(rename = "service.kubernetes.io/topology-aware-hints")]
+    topology_aware_hints: Option<Box<str>>,
+    #[serde(rename = "service.kubernetes.io/topology-mode")]
+    topology_mode: Option<Box<str>>,
 }
 
 impl Metadata {
@@ -68,6 +72,16 @@ impl Metadata {
     /// Whether it is being deleted.
     pub(crate) const fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
+    }
+
+    /// Whether a Service asks by annotation for endpoints of the client's zone: the older annotation
+    /// counts if there are both (Kubernetes, staging/src/k8s.io/endpointslice/utils.go, `hintsEnabled`).
+    pub(crate) fn prefers_zones(&self) -> bool {
+        let mode = self.annotations.as_ref().and_then(|annotations| {
+            let older = annotations.topology_aware_hints.as_deref();
+            older.or(annotations.topology_mode.as_deref())
+        });
+        matches!(mode, Some("Auto" | "auto"))
     }
 
     /// When the object was made; of one that does not say: at the beginning of time.

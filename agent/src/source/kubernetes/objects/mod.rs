@@ -17,7 +17,7 @@ pub(crate) mod lenient;
 pub(crate) mod metadata;
 mod names;
 pub(crate) mod node;
-pub(super) mod null;
+pub(crate) mod null;
 pub(super) mod opaque_ports;
 pub(super) mod pod;
 pub(crate) mod readiness_probe;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 /// The value, or its default where `null` stands.
-pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

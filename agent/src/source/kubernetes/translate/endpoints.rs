@@ -2,11 +2,11 @@
 
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr, num::NonZeroU16, sync::Arc};
 
-use shunt_model::{Endpoint, EndpointState, Protocol, Scopes, unusable};
+use shunt_model::{Endpoint, EndpointState, Protocol, Scopes, choose_by_hints, unusable};
 
 use crate::source::kubernetes::{
     objects::endpoint_slice::{Conditions, EndpointSlice, SliceEndpoint, SlicePort},
-    translate::{topology::Topology, view::NodeView},
+    translate::{topology::hints_at, view::NodeView},
 };
 
 /// An endpoint of a slice with the port that it has for the service port.
@@ -72,7 +72,7 @@ pub(super) fn endpoints<'a>(
     slices: &Slices<'a>,
     (name, protocol): (&'a str, Protocol),
     wanted: impl Fn(IpAddr) -> bool,
-    node: &NodeView,
+    view: &NodeView,
 ) -> Vec<Endpoint> {
     let mut found: Vec<Candidate<'_>> = Vec::new();
     for (slice, port) in slices.of(name, protocol) {
@@ -82,52 +82,48 @@ pub(super) fn endpoints<'a>(
         found.extend(usable.map(|endpoint| Candidate {
             endpoint,
             port: *port,
-            local: endpoint.node.as_deref() == Some(&*node.name),
+            local: endpoint.node.as_deref() == Some(&*view.name),
         }));
     }
     // Stable: of equals, the first of the first slice counts.
     found.sort_by_key(|candidate| (candidate.identity(), Reverse(candidate.rank())));
     found.dedup_by_key(|candidate| candidate.identity());
 
-    // Sorted, so each family is a piece of it.
-    let v6 = found.partition_point(|candidate| candidate.endpoint.ip.is_ipv4());
-    let (v4, v6) = found.split_at(v6);
-    let mut endpoints = Vec::with_capacity(found.len());
-    for family in [v4, v6] {
-        let ready = family
-            .iter()
-            .filter(|candidate| candidate.endpoint.conditions.ready);
-        let hints = ready.map(|candidate| candidate.endpoint.hints.as_deref());
-        let topology = Topology::of(&hints, node);
-        endpoints.extend(family.iter().map(|candidate| {
-            let local = candidate.local;
-            let SliceEndpoint {
-                ip,
-                conditions,
-                node,
-                zone,
-                hints,
-            } = candidate.endpoint;
-            let state = state(*conditions);
-            Endpoint {
-                ip: *ip,
-                port: candidate.port.get(),
-                weight: 1,
-                local,
-                state,
-                serving: conditions.serving,
-                scopes: Scopes {
-                    // Topology is about ready endpoints alone. Others take new connections only
-                    // where no endpoint is ready, and keep those that they have.
-                    cluster: state != EndpointState::Ready || topology.chooses(hints.as_deref()),
-                    local,
-                },
-                node: node.as_ref().map(Arc::clone),
-                zone: zone.as_ref().map(Arc::clone),
-            }
-        }));
-    }
+    let mut endpoints: Vec<Endpoint> = found
+        .iter()
+        .map(|candidate| endpoint(candidate, view))
+        .collect();
+    choose_by_hints(&mut endpoints);
     endpoints
+}
+
+fn endpoint(candidate: &Candidate<'_>, view: &NodeView) -> Endpoint {
+    let &Candidate {
+        endpoint,
+        port,
+        local,
+    } = candidate;
+    let SliceEndpoint {
+        ip,
+        conditions,
+        node,
+        zone,
+        hints,
+    } = endpoint;
+    Endpoint {
+        ip: *ip,
+        port: port.get(),
+        weight: 1,
+        local,
+        state: state(*conditions),
+        serving: conditions.serving,
+        // Topology is about ready endpoints alone. Others take new connections only where no endpoint is
+        // ready, and keep those that they have.
+        scopes: Scopes::default_of(local),
+        hints: hints_at(view, hints.as_deref()),
+        node: node.as_ref().map(Arc::clone),
+        zone: zone.as_ref().map(Arc::clone),
+    }
 }
 
 /// What an endpoint can do. One that is ready is nothing else, also while it terminates: the

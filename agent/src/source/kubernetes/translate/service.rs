@@ -1,14 +1,9 @@
 //! A service as the renderer is to be told of it.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    net::IpAddr,
-    sync::Arc,
-    time::UNIX_EPOCH,
-};
+use std::{collections::HashSet, net::IpAddr, sync::Arc, time::UNIX_EPOCH};
 
 use shunt_model::{
-    EndpointState, Seniority, Service as ModelService, ServicePort, TrafficPolicy, unusable,
+    Overrides, Seniority, Service as ModelService, ServicePort, TrafficPolicy, unusable,
 };
 
 use crate::{
@@ -97,7 +92,7 @@ pub fn translate<'a>(
         .filter(|_| traffic_policy == TrafficPolicy::Local)
         .map(|port| HealthCheck {
             port,
-            local_endpoints: local_endpoints(&ports),
+            local_endpoints: Overrides::default().local_endpoints(&service.id, &ports),
         });
     let Addresses {
         cluster,
@@ -174,15 +169,6 @@ fn external_policy(service: &Service) -> TrafficPolicy {
     } else {
         TrafficPolicy::Cluster
     }
-}
-
-/// How many distinct addresses the ready endpoints of this node have, over all ports and families.
-fn local_endpoints(ports: &[ServicePort]) -> u32 {
-    let endpoints = ports.iter().flat_map(|port| &port.endpoints);
-    let counted = endpoints
-        .filter(|endpoint| endpoint.local && endpoint.state == EndpointState::Ready)
-        .map(|endpoint| endpoint.ip);
-    counted.collect::<BTreeSet<IpAddr>>().len() as u32
 }
 
 /// Addresses of endpoints that are none, or that nobody can be reached at, and ports that are none; each once.

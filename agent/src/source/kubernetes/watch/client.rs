@@ -1,6 +1,6 @@
 //! How the API server is reached.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
 
 use hyper::http::uri::{Authority, Uri};
 use hyper_timeout::TimeoutConnector;
@@ -16,7 +16,12 @@ use tracing::warn;
 
 use crate::{
     runtime::reports::Reports,
-    source::kubernetes::watch::{connector::Connector, measured::Measured},
+    source::kubernetes::watch::{
+        connector::Connector,
+        measured::Measured,
+        retry_after::RetryAfter,
+        token::{TokenFile, WithToken},
+    },
 };
 
 /// How long a connection may take.
@@ -67,6 +72,14 @@ pub enum ApiServerError {
         path: PathBuf,
         /// The proxy, without a name and password for it.
         proxy: String,
+    },
+    /// There is no token where the configuration says.
+    #[error("cannot read the token file {path}: {reason}")]
+    Token {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
     },
     /// The certificates or tokens cannot be used.
     #[error("cannot talk to the Kubernetes API server: {0}")]
@@ -127,9 +140,28 @@ fn without_password(proxy: &Uri) -> String {
     }
 }
 
+/// The file of the token that `config` names, which is taken out of it: kube would send white space
+/// along, and read the file once a minute. A token in the configuration itself comes first, as kube has it.
+fn token_file(config: &mut Config) -> Result<Option<Arc<TokenFile>>, ApiServerError> {
+    let auth = &mut config.auth_info;
+    let is_first = auth.auth_provider.is_none() && auth.username.is_none() && auth.token.is_none();
+    let Some(path) = auth.token_file.take_if(|_| is_first) else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(path);
+    match TokenFile::open(path.clone()) {
+        Ok(file) => Ok(Some(Arc::new(file))),
+        Err(reason) => Err(ApiServerError::Token { path, reason }),
+    }
+}
+
 /// As [`client`], with its requests measured, and its connections read in large pieces: the layers
 /// and time limits of kube's own client, upon our connector.
-fn measured_client(config: Config, reports: &Arc<Reports>) -> Result<Client, ApiServerError> {
+fn measured_client(
+    config: Config,
+    token: Option<&Arc<TokenFile>>,
+    reports: &Arc<Reports>,
+) -> Result<Client, ApiServerError> {
     let connector = config.rustls_https_connector_with_connector(Connector::new())?;
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
@@ -145,30 +177,39 @@ fn measured_client(config: Config, reports: &Arc<Reports>) -> Result<Client, Api
         .authority()
         .map_or("", Authority::as_str)
         .into();
-    let measured = layer_fn(|inner| Measured::new(inner, Arc::clone(&host), Arc::clone(reports)));
+    let measured = layer_fn(|inner| {
+        let inner = RetryAfter::new(WithToken::new(inner, token.cloned()));
+        Measured::new(inner, Arc::clone(&host), Arc::clone(reports))
+    });
     let client = ClientBuilder::new(requests, config.default_namespace);
     Ok(client.with_layer(&measured).build())
 }
 
-/// A client that talks to the server of `config`. It reads a token's file anew every minute.
-pub(crate) fn client(config: Config) -> Result<Client, ApiServerError> {
-    Ok(Client::try_from(config)?)
+/// A client that talks to the server of `config`. It reads a token's file anew when it changes.
+pub(crate) fn client(mut config: Config) -> Result<Client, ApiServerError> {
+    let token = token_file(&mut config)?;
+    let with_token = layer_fn(|inner| WithToken::new(inner, token.clone()));
+    let client = ClientBuilder::try_from(config)?;
+    Ok(client.with_layer(&with_token).build())
 }
 
 /// The way to the server. Copies go the same way until one of them is renewed.
 #[derive(Clone)]
 pub(crate) struct Access {
     config: Config,
+    token: Option<Arc<TokenFile>>,
     reports: Arc<Reports>,
     client: Client,
 }
 
 impl Access {
     /// By a client of `config`, whose requests are measured.
-    pub(crate) fn new(config: Config, reports: Arc<Reports>) -> Result<Self, ApiServerError> {
-        let client = measured_client(config.clone(), &reports)?;
+    pub(crate) fn new(mut config: Config, reports: Arc<Reports>) -> Result<Self, ApiServerError> {
+        let token = token_file(&mut config)?;
+        let client = measured_client(config.clone(), token.as_ref(), &reports)?;
         Ok(Self {
             config,
+            token,
             reports,
             client,
         })
@@ -179,10 +220,18 @@ impl Access {
         &self.client
     }
 
-    /// Reads token and certificates anew, now: the server does not take those that are known. What
-    /// cannot be read stays as it was.
+    /// Waits until the file with the token is another one; for ever if there is none.
+    pub(super) async fn token_changed(&self) {
+        match &self.token {
+            Some(token) => token.changed().await,
+            None => pending().await,
+        }
+    }
+
+    /// Reads certificates anew, and the token of a plugin, now: the server does not take those that are
+    /// known. What cannot be read stays as it was.
     pub(super) fn renew(&mut self) {
-        match measured_client(self.config.clone(), &self.reports) {
+        match measured_client(self.config.clone(), self.token.as_ref(), &self.reports) {
             Ok(client) => self.client = client,
             Err(error) => warn!("what proves who we are cannot be read anew: {error}"),
         }

@@ -11,6 +11,8 @@ pub(crate) mod kind;
 pub(super) mod measured;
 pub(super) mod page;
 pub(super) mod pod_cidrs;
+pub(super) mod retry_after;
 pub(crate) mod step;
+pub(super) mod token;
 pub(super) mod unreadable;
 pub(crate) mod watcher;

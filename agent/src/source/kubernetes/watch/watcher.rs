@@ -153,7 +153,8 @@ impl<K: Kind, M> Watcher<K, M> {
     /// Says what went wrong, and waits. A token that is not taken any more is read anew, and tried at
     /// once: its file may hold the next one since some time.
     async fn failed(&mut self, error: WatchError) -> Result<(), Unheard> {
-        if error.is_unauthorized() {
+        let is_unauthorized = error.is_unauthorized();
+        if is_unauthorized {
             self.refusals += 1;
             self.access.renew();
             if self.refusals <= RENEWALS {
@@ -174,7 +175,14 @@ impl<K: Kind, M> Watcher<K, M> {
             self.pause(pause).await
         } else {
             self.tell(Step::Lost(text)).await?;
-            self.wait(error.retry_after()).await
+            let pause = self.backoff.pause_after_error(error.retry_after());
+            if !is_unauthorized {
+                return self.pause(pause).await;
+            }
+            tokio::select! {
+                ended = self.pause(pause) => ended,
+                () = self.access.token_changed() => Ok(()),
+            }
         }
     }
 
@@ -189,8 +197,9 @@ impl<K: Kind, M> Watcher<K, M> {
         was_newer
     }
 
-    async fn wait(&mut self, wish: Option<Duration>) -> Result<(), Unheard> {
-        let pause = self.backoff.pause(wish);
+    /// Waits before a watch begins again that had not failed.
+    async fn wait(&mut self) -> Result<(), Unheard> {
+        let pause = self.backoff.pause();
         self.pause(pause).await
     }
 
@@ -260,11 +269,11 @@ impl<K: Kind, M> Watcher<K, M> {
                 self.backoff.reset();
             }
             match ended {
-                Ok(()) => self.wait(None).await?,
+                Ok(()) => self.wait().await?,
                 Err(Stop::Unheard) => return Err(Unheard),
                 Err(Stop::Stale) => {
                     debug!("the watch of {} is stale: all are listed anew", K::NAME);
-                    return self.wait(None).await;
+                    return self.wait().await;
                 }
                 Err(Stop::Failed(error)) => {
                     // What cannot be read now could not be read the next time.

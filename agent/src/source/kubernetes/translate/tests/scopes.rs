@@ -1,6 +1,9 @@
 //! Rules 32 to 38: which endpoints are for this node.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use shunt_model::{Override, Overrides, Service};
 
 use super::world::World;
 
@@ -101,6 +104,40 @@ fn hints_of_endpoints_that_are_not_ready_do_not_count() {
         world.endpoints(),
         ["10.0.0.2:8080 CTS", "10.0.0.3:8080 CTS"]
     );
+}
+
+#[test]
+fn a_drained_endpoint_counts_as_one_that_is_not_ready() {
+    let near = hinted(1, "here", &["a"], &["here"]);
+    let zone = hinted(2, "there", &["a", "b"], &["there"]);
+    let far = hinted(3, "there", &["b"], &["there"]);
+    let bare = hinted(4, "there", &[], &[]);
+    let only_zone = hinted(5, "here", &["a"], &[]);
+    let leaving = not_ready(hinted(6, "there", &["a"], &["here"]), true);
+    let all = [near, zone, far, bare, only_zone, leaving];
+    let scopes = |service: &Service, drained: usize| {
+        let endpoints = service.ports[0].endpoints.iter().enumerate();
+        let others = endpoints.filter(|(number, _)| *number != drained);
+        others.map(|(_, one)| one.scopes).collect::<Vec<_>>()
+    };
+    for present in 1_usize..1 << all.len() {
+        let endpoints = (0..all.len()).filter(|number| present & (1 << number) != 0);
+        let endpoints: Vec<Value> = endpoints.map(|number| all[number].clone()).collect();
+        let told = Arc::new(World::new().slice(json!(endpoints)).model());
+        for drained in 0..endpoints.len() {
+            let mut unready = endpoints.clone();
+            unready[drained] = not_ready(unready[drained].clone(), false);
+            let expected = World::new().slice(json!(unready)).model();
+            let ip = told.ports[0].endpoints[drained].ip;
+            let drain = Override::Drain { ip, port: None };
+            let found = Overrides::new([drain]).apply(Arc::clone(&told));
+            assert_eq!(
+                scopes(&found, drained),
+                scopes(&expected, drained),
+                "{endpoints:?} without {drained}"
+            );
+        }
+    }
 }
 
 #[test]

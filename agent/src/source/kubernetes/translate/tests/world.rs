@@ -148,6 +148,7 @@ pub(super) fn shown(endpoint: &Endpoint) -> String {
         state,
         serving,
         scopes,
+        hints: _,
         node: _,
         zone: _,
     } = endpoint;

@@ -1,0 +1,196 @@
+//! The token in a file, which requests come with.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
+
+use hyper::header::HeaderValue;
+use hyper::{Request, header};
+use tokio::time::sleep;
+use tower::Service;
+use tracing::warn;
+
+/// How often a file is looked at while the server refuses its token.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A file with a token. White space around the token does not count, as with kubectl.
+#[derive(Debug)]
+pub(super) struct TokenFile {
+    path: PathBuf,
+    read: Mutex<Read>,
+}
+
+/// What was last read.
+#[derive(Debug, Default)]
+struct Read {
+    stamp: Option<Stamp>,
+    header: Option<HeaderValue>,
+    /// Whether it could not be read, which the log has said.
+    has_failed: bool,
+}
+
+/// What is different after a file was replaced or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: SystemTime,
+    inode: u64,
+    size: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            modified: found.modified().ok()?,
+            inode: found.ino(),
+            size: found.size(),
+        })
+    }
+}
+
+impl TokenFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        fs::File::open(&path)?;
+        Ok(Self {
+            path,
+            read: Mutex::default(),
+        })
+    }
+
+    /// Waits until the file is another one than that whose token was used last.
+    pub(super) async fn changed(&self) {
+        while Stamp::of(&self.path).is_none_or(|stamp| self.is_read(stamp)) {
+            sleep(LOOK).await;
+        }
+    }
+
+    fn is_read(&self, stamp: Stamp) -> bool {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.stamp == Some(stamp)
+    }
+
+    /// The header of the next request. The file is read again if it has changed; if there is no token in
+    /// it, the one that was read before stays.
+    fn header(&self) -> Option<HeaderValue> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&self.path);
+        if stamp.is_none() || stamp != read.stamp {
+            match bearer(&self.path) {
+                Ok(header) => {
+                    read.header = Some(header);
+                    read.has_failed = false;
+                }
+                Err(error) => {
+                    if !read.has_failed {
+                        warn!("the token file {}: {error}", self.path.display());
+                    }
+                    read.has_failed = true;
+                }
+            }
+            read.stamp = stamp;
+        }
+        read.header.clone()
+    }
+}
+
+fn bearer(path: &Path) -> io::Result<HeaderValue> {
+    let text = fs::read_to_string(path)?;
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
+    }
+    let header = HeaderValue::try_from(format!("Bearer {token}"));
+    let mut header =
+        header.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it holds no token"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// A client's inner service, each request of which comes with the token of a file, if there is one.
+#[derive(Debug, Clone)]
+pub(super) struct WithToken<S> {
+    inner: S,
+    file: Option<Arc<TokenFile>>,
+}
+
+impl<S> WithToken<S> {
+    pub(super) const fn new(inner: S, file: Option<Arc<TokenFile>>) -> Self {
+        Self { inner, file }
+    }
+}
+
+impl<S, B> Service<Request<B>> for WithToken<S>
+where
+    S: Service<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        if let Some(header) = self.file.as_ref().and_then(|file| file.header()) {
+            request.headers_mut().insert(header::AUTHORIZATION, header);
+        }
+        self.inner.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn white_space_around_a_token_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let header = |text: &str| {
+            fs::write(&path, text).unwrap();
+            let found = TokenFile::open(path.clone()).unwrap().header();
+            found.map(|header| header.to_str().unwrap().to_owned())
+        };
+        for text in ["one", "one\n", " one\r\n", "\n one \n\n"] {
+            assert_eq!(header(text).as_deref(), Some("Bearer one"), "{text:?}");
+        }
+        for text in ["", "\n", "one\ntwo"] {
+            assert_eq!(header(text), None, "{text:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_changed_file_is_read_again_and_a_missing_one_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        TokenFile::open(path.clone()).unwrap_err();
+        fs::write(&path, "first\n").unwrap();
+        let file = TokenFile::open(path.clone()).unwrap();
+        assert_eq!(file.header().unwrap(), "Bearer first");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(file.header().unwrap(), "Bearer first");
+        fs::write(&path, "").unwrap();
+        assert_eq!(file.header().unwrap(), "Bearer first");
+        timeout(Duration::ZERO, file.changed())
+            .await
+            .expect_err("what was used last is in the file");
+        let new = folder.path().join("new");
+        fs::write(&new, "second").unwrap();
+        fs::rename(&new, &path).unwrap();
+        file.changed().await;
+        assert_eq!(file.header().unwrap(), "Bearer second");
+    }
+}
