@@ -3,8 +3,6 @@
 use shunt_common::{Backend, Cell, Counter, TCP, Tuple, UDP};
 
 use crate::{
-    ctx::access::Access,
-    forward::own,
     maps::{
         addresses::{is_client_here, is_of_cluster_pod, is_on_this_node},
         backends::Choice,
@@ -76,12 +74,13 @@ pub(crate) fn create_from<F: Open>(
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
 /// tuple through a frontend: then this one goes on from another source port. Gives who opened it, if it does.
-/// `replaced` is the connection that has had the packet's tuple until now.
+/// `replaced` is the connection that has had the packet's tuple until now. `is_sent_on`: another hook has translated
+/// the packet.
 #[inline(always)]
 pub(crate) fn create_direct<F: Open>(
-    context: &impl Access,
     packet: &Packet<F>,
     replaced: Option<&Half>,
+    is_sent_on: bool,
     translated: &mut Tuple<F>,
 ) -> Option<Opener> {
     let Tuple {
@@ -92,7 +91,7 @@ pub(crate) fn create_direct<F: Open>(
     let is_tcp = packet.protocol == TCP;
     let may_clash = match packet.protocol {
         TCP => packet.signal.opens(),
-        UDP => !own::is_request(context) && reached::may_be::<F>(&destination, destination_port),
+        UDP => !is_sent_on && reached::may_be::<F>(&destination, destination_port),
         _ => false,
     };
     if !may_clash {

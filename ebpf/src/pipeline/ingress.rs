@@ -195,11 +195,10 @@ fn translate_request<F: Program<C>, C: Access>(
     let opened = match selected {
         Lookup::NotAFrontend => {
             packet.service.set(0);
-            let direct = if is_unasked || !packet.is_intact {
-                None
-            } else {
-                create_direct(context, packet, known.as_ref(), translated)
-            };
+            let may_open = !is_unasked && packet.is_intact;
+            let is_sent_on = may_open.then(|| own::is_request(context));
+            let direct = is_sent_on
+                .and_then(|sent_on| create_direct(packet, known.as_ref(), sent_on, translated));
             let Some(opener) = direct else {
                 let verdict = nobodys(context, packet);
                 if is_unasked && verdict == Verdict::PASS {
