@@ -1,6 +1,6 @@
 //! What others see of the agent: snapshots and streams, never the agent itself.
 
-use std::{fmt, sync::Arc, time::SystemTime};
+use std::{fmt, net::Ipv4Addr, sync::Arc, time::SystemTime};
 
 use shunt_api::view::{self, ConnectionFilter, Status};
 use shunt_datapath::{Connections, Counters, Services, TableCopies};
@@ -148,6 +148,16 @@ impl Inspector {
         let mut following = asked.await?.map_err(InspectError::Follow)?;
         following.begin().await?;
         Ok(following)
+    }
+
+    /// Waits for the first Resync.
+    ///
+    /// # Errors
+    ///
+    /// If the agent is ending, or has no room for a thread.
+    pub async fn has_begun(&self) -> Result<(), InspectError> {
+        let anybody = Query::address(Ipv4Addr::UNSPECIFIED.into(), None, None);
+        self.follow(anybody).await.map(drop)
     }
 
     /// How the agent is.

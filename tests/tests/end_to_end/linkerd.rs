@@ -4,13 +4,14 @@ mod client;
 mod follow;
 mod services;
 
+use shunt_tests::SocketPath;
 use tonic::Code;
 
 use self::{
     client::{Client, block_on, labels},
     services::{FLAGS, Served, events},
 };
-use crate::world::binary;
+use crate::world::{World, binary};
 
 const WEB: &str = "+10.1.1.3:8080(web-1) +10.1.2.3:8080(web-2)";
 
@@ -296,7 +297,7 @@ fn a_token_says_whose_node_counts() {
 #[test]
 fn clients_that_know_nothing_are_shown_what_is_served() {
     let flags = ["--linkerd-api", "127.0.0.1:8086"];
-    let Some(world) = crate::world::World::with_flags(&flags) else {
+    let Some(world) = World::with_flags(&flags) else {
         return;
     };
     let node = world.sandbox.node();
@@ -311,14 +312,34 @@ fn clients_that_know_nothing_are_shown_what_is_served() {
                     "io.linkerd.proxy.destination.Destination",
                 ]
             );
-            assert!(client::is_healthy("http://127.0.0.1:8086").await);
+            client::wait_until_healthy("http://127.0.0.1:8086").await;
         });
     });
 }
 
 #[test]
+fn before_the_first_resync_calls_are_answered_and_their_messages_wait() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let socket = SocketPath::new();
+    let place = format!("unix:{}", socket.path().display());
+    let mut world = world.stopped().start(&[FLAGS[0], &place]);
+    block_on(async {
+        assert!(!client::is_healthy(&place).await);
+        let mut client = Client::at(&place).await;
+        let mut updates = client.get("10.96.0.10:80", "").await.unwrap();
+        let mut profiles = client.profile("10.96.0.10:80").await.unwrap();
+        world.apply(&events()[0]);
+        assert_eq!(updates.next().await, "+10.1.1.3:8080 +10.1.2.3:8080");
+        assert_eq!(profiles.next().await, "web.default.svc.cluster.local");
+        client::wait_until_healthy(&place).await;
+    });
+}
+
+#[test]
 fn an_address_that_others_get_to_has_to_be_meant() {
-    let Some(world) = crate::world::World::new() else {
+    let Some(world) = World::new() else {
         return;
     };
     let world = world.stopped();

@@ -1,5 +1,8 @@
 //! The service's methods.
 
+use std::future::ready;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
 use linkerd2_proxy_api::destination::{
     DestinationProfile, GetDestination, Update, destination_server,
 };
@@ -21,6 +24,9 @@ use crate::{
     },
 };
 
+/// What follows a destination.
+type Followed = Result<Following, Status>;
+
 /// `io.linkerd.proxy.destination.Destination`.
 #[derive(Debug)]
 pub(super) struct DestinationService {
@@ -36,11 +42,29 @@ impl DestinationService {
         }
     }
 
-    async fn follow(&self, path: &str) -> Result<(Destination, Following), Status> {
-        let destination = Destination::of(path, &self.settings.cluster_domain)?;
-        let following = self.inspector.follow(destination.query()).await;
-        let following = following.map_err(|error| unreadable(&error))?;
-        Ok((destination, following))
+    fn destination(&self, path: &str) -> Result<Destination, Status> {
+        Ok(Destination::of(path, &self.settings.cluster_domain)?)
+    }
+
+    /// Waits for what follows a destination. Before the first Resync the call is answered at once, and its messages
+    /// wait.
+    async fn begin(
+        &self,
+        following: impl Future<Output = Followed> + Send + 'static,
+    ) -> Result<BoxFuture<'static, Followed>, Status> {
+        if self.inspector.reports().health().synced {
+            return Ok(ready(Ok(following.await?)).boxed());
+        }
+        Ok(following.boxed())
+    }
+
+    /// Follows a destination, from the first Resync on.
+    fn follow(&self, destination: &Destination) -> impl Future<Output = Followed> + Send + use<> {
+        let (inspector, query) = (self.inspector.clone(), destination.query());
+        async move {
+            let following = inspector.follow(query).await;
+            following.map_err(|error| unreadable(&error))
+        }
     }
 }
 
@@ -57,7 +81,8 @@ impl destination_server::Destination for DestinationService {
             path,
             context_token,
         } = request.into_inner();
-        let (destination, following) = self.follow(&path).await?;
+        let destination = self.destination(&path)?;
+        let following = self.begin(self.follow(&destination)).await?;
         let client = Client::of(&context_token);
         let mut told = None;
         let stream = messages(following, move |answer| {
@@ -81,19 +106,11 @@ impl destination_server::Destination for DestinationService {
             // Nothing of a profile depends on who asks.
             context_token: _,
         } = request.into_inner();
-        let (destination, following) = self.follow(&path).await?;
+        let destination = self.destination(&path)?;
         let settings = self.settings.clone();
-        if let Destination::Name(Name {
-            instance: Some(_), ..
-        }) = &destination
-        {
-            let answer = &following.current().answer;
-            if profile(&destination, answer, &settings).endpoint.is_none() {
-                return Err(Status::not_found(
-                    "no pod of that name is behind the service",
-                ));
-            }
-        }
+        let following = self.follow(&destination);
+        let following = known(following, destination.clone(), settings.clone());
+        let following = self.begin(following).await?;
         let mut told = None;
         let stream = messages(following, move |answer| {
             let newest = profile(&destination, answer, &settings);
@@ -103,4 +120,27 @@ impl destination_server::Destination for DestinationService {
         });
         Ok(Response::new(stream))
     }
+}
+
+/// Returns what follows the destination, unless that is an instance that the service does not have.
+async fn known(
+    following: impl Future<Output = Followed> + Send,
+    destination: Destination,
+    settings: LinkerdSettings,
+) -> Followed {
+    let following = following.await?;
+    let is_instance = matches!(
+        destination,
+        Destination::Name(Name {
+            instance: Some(_),
+            ..
+        })
+    );
+    let answer = &following.current().answer;
+    if is_instance && profile(&destination, answer, &settings).endpoint.is_none() {
+        return Err(Status::not_found(
+            "no pod of that name is behind the service",
+        ));
+    }
+    Ok(following)
 }

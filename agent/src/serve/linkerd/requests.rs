@@ -16,9 +16,6 @@ use tracing::debug;
 
 use crate::{runtime::go_duration::GoDuration, serve::linkerd::metadata::profile_ref};
 
-/// How long a request may take of whose route nothing is said, as linkerd has it.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// What is said of requests, as a ServiceProfile has it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -127,7 +124,10 @@ impl RouteSpec {
             is_retryable,
             timeout,
         } = self;
+        // A proxy would let a request time out at once whose timeout is none (linkerd2, controller/api/destination,
+        // `profile_translator.go`).
         let timeout = timeout.as_deref().and_then(duration);
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let classes = response_classes.iter().flatten();
         Some(Route {
             condition: Some(condition.request()?),
@@ -141,7 +141,7 @@ impl RouteSpec {
                 .collect::<Option<_>>()?,
             metrics_labels: [("route".to_owned(), name.clone())].into(),
             is_retryable: *is_retryable,
-            timeout: timeout.unwrap_or(TIMEOUT).try_into().ok(),
+            timeout: timeout.and_then(|timeout| timeout.try_into().ok()),
         })
     }
 }
@@ -172,12 +172,14 @@ impl RequestCondition {
         if let Some(not) = not {
             found.push(Request::Not(Box::new(not.request()?)));
         }
-        if let Some(regex) = path_regex {
+        // An empty text is as good as none (linkerd2, `profile_translator.go`).
+        if let Some(regex) = path_regex.as_ref().filter(|regex| !regex.is_empty()) {
             found.push(Request::Path(PathMatch {
                 regex: regex.clone(),
             }));
         }
-        if let Some(method) = method {
+        if let Some(method) = method.as_ref().filter(|method| !method.is_empty()) {
+            let method = method.trim().to_ascii_uppercase();
             let method = hyper::Method::from_bytes(method.as_bytes()).ok()?;
             found.push(Request::Method(method.into()));
         }
@@ -302,7 +304,55 @@ mod tests {
             panic!("any");
         };
         assert!(matches!(any.matches[1].r#match, Some(Request::Not(_))));
-        assert_eq!(route.timeout, TIMEOUT.try_into().ok());
+    }
+
+    #[test]
+    fn a_route_without_a_timeout_and_one_of_0s_have_none() {
+        for (timeout, expected) in [
+            (json!(null), None),
+            (json!("0s"), None),
+            (json!("0"), None),
+            (json!("soon"), None),
+            (json!("12s"), Some(Duration::from_secs(12))),
+        ] {
+            let route = json!({ "condition": { "method": "GET" }, "timeout": timeout });
+            let requests = read(&json!({ "routes": [route] }));
+            let [route] = <[Route; 1]>::try_from(requests.routes()).unwrap();
+            let expected = expected.map(|expected| expected.try_into().unwrap());
+            assert_eq!(route.timeout, expected, "{timeout}");
+        }
+    }
+
+    #[test]
+    fn an_empty_method_and_an_empty_path_are_as_good_as_none() {
+        let condition = json!({ "method": "", "pathRegex": "/a" });
+        let [route] = routes(&condition);
+        let path = PathMatch {
+            regex: "/a".to_owned(),
+        };
+        let found = route.condition.unwrap().r#match;
+        assert_eq!(found, Some(Request::Path(path)));
+        let [route] = routes(&json!({ "method": "GET", "pathRegex": "" }));
+        let found = route.condition.unwrap().r#match;
+        let get = Request::Method(hyper::Method::GET.into());
+        assert_eq!(found, Some(get));
+        let none = json!({ "routes": [{ "condition": { "method": "", "pathRegex": "" } }] });
+        assert_eq!(read(&none).routes(), []);
+    }
+
+    fn routes(condition: &serde_json::Value) -> [Route; 1] {
+        let requests = read(&json!({ "routes": [{ "condition": condition }] }));
+        requests.routes().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_method_is_trimmed_and_in_capitals() {
+        for method in ["GET", "get", " Get", "GET\t"] {
+            let [route] = routes(&json!({ "method": method }));
+            let found = route.condition.unwrap().r#match;
+            let get = Request::Method(hyper::Method::GET.into());
+            assert_eq!(found, Some(get), "{method:?}");
+        }
     }
 
     #[test]

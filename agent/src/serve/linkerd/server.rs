@@ -9,6 +9,7 @@ use tokio::{
 };
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::{Router, TcpIncoming};
+use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::error;
 
 use crate::{
@@ -54,13 +55,9 @@ impl LinkerdServer {
             .on_thread_start(give_way)
             .enable_all()
             .build()?;
-        let destination = DestinationServer::new(DestinationService::new(inspector, settings));
         let (reporter, health) = tonic_health::server::health_reporter();
-        runtime.spawn(async move {
-            reporter
-                .set_serving::<DestinationServer<DestinationService>>()
-                .await;
-        });
+        runtime.spawn(report(reporter, inspector.clone()));
+        let destination = DestinationServer::new(DestinationService::new(inspector, settings));
         let description = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(DESCRIPTION)
@@ -78,6 +75,22 @@ impl LinkerdServer {
             runtime: Some(runtime),
             _socket: socket,
         })
+    }
+}
+
+/// Reports the API, and the server as a whole, as serving from the first Resync on: before, calls wait.
+async fn report(reporter: HealthReporter, inspector: Inspector) {
+    type Service = DestinationServer<DestinationService>;
+    let whole = "";
+    reporter.set_not_serving::<Service>().await;
+    reporter
+        .set_service_status(whole, ServingStatus::NotServing)
+        .await;
+    if inspector.has_begun().await.is_ok() {
+        reporter.set_serving::<Service>().await;
+        reporter
+            .set_service_status(whole, ServingStatus::Serving)
+            .await;
     }
 }
 

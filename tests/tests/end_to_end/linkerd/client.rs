@@ -11,7 +11,7 @@ use linkerd2_proxy_api::{
     net::TcpAddress,
 };
 use shunt_tests::patience;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::{
     Status, Streaming,
     transport::{Channel, Endpoint},
@@ -240,4 +240,13 @@ pub(super) async fn is_healthy(place: &str) -> bool {
     };
     let status = client.check(request).await.unwrap().into_inner().status();
     status == ServingStatus::Serving
+}
+
+pub(super) async fn wait_until_healthy(place: &str) {
+    let healthy = async {
+        while !is_healthy(place).await {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(patience(SOON), healthy).await.unwrap();
 }
