@@ -9,7 +9,7 @@ use shunt_api::{
     },
 };
 
-/// What gRPC's clients take by default.
+/// The default limit of gRPC's clients.
 const LIMIT: usize = 4 << 20;
 
 fn key(number: usize) -> EndpointKey {

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::{folder::with_ending, holder::Holder};
 
-/// How long to wait for a lock that is held for an instant.
+/// The longest wait for a lock that is held for an instant.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pause between two tries.
@@ -49,7 +49,7 @@ pub enum LockError {
     /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The lock file.
         path: PathBuf,

@@ -16,9 +16,9 @@ use crate::folder::{folder_of, make_folder, with_ending};
 #[derive(Debug, Error)]
 #[error("cannot {what} {}: {source}", path.display())]
 pub struct ReplaceError {
-    /// What was tried.
+    /// The operation that failed.
     what: &'static str,
-    /// With which file.
+    /// The file or directory.
     path: PathBuf,
     /// Why it failed.
     source: io::Error,

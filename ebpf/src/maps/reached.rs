@@ -40,7 +40,7 @@ pub(crate) fn may_be<F: Tables>(address: &F::Address, port: u16) -> bool {
     reached != 0 && now().wrapping_sub(reached) <= lifetime()
 }
 
-/// How many ticks a note holds: a connection makes another one in each span of [`LOOK`] ticks with a packet.
+/// The ticks for which a note holds. A connection makes another one in each span of [`LOOK`] ticks with a packet.
 #[inline(always)]
 fn lifetime() -> u32 {
     let of = |phase| timeouts().of(phase);

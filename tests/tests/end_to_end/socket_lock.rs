@@ -119,14 +119,19 @@ fn another_users_lock_on_the_sockets_directory_keeps_no_agent_from_starting() {
     assert!(agent.terminate());
 }
 
+/// Takes the lock of the socket in this directory.
+fn hold_lock(dir: &Path) -> Flock<File> {
+    let lock = File::create(dir.join("shunt.sock.lock")).unwrap();
+    Flock::lock(lock, FlockArg::LockExclusive).unwrap()
+}
+
 #[test]
 fn an_agent_that_waits_for_a_lock_can_be_ended() {
     let Some(sandbox) = Sandbox::serving(SERVED) else {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let lock = File::create(dir.path().join("shunt.sock.lock")).unwrap();
-    let _held = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+    let _held = hold_lock(dir.path());
     let mut agent = Started::new(&sandbox, dir.path());
     agent.wait_for("waiting up to 5 s: ");
     assert!(agent.terminate(), "it waits to the end");
@@ -138,8 +143,7 @@ fn a_lock_that_stays_is_an_error_that_names_its_holder() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let lock = File::create(dir.path().join("shunt.sock.lock")).unwrap();
-    let _held = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+    let _held = hold_lock(dir.path());
     let mut agent = Started::new(&sandbox, dir.path());
     agent.wait_for(&format!(
         "shunt.sock.lock is locked by process {}",

@@ -13,10 +13,10 @@ const PIECE_BYTES: usize = 4_000_000;
 /// The bytes that tags and lengths of an element take at most, with those of the message around it.
 const FRAME: usize = 16;
 
-/// What fits into a piece.
+/// The room that is left in a piece.
 struct Room {
     bytes: usize,
-    /// Whether the piece has no element yet.
+    /// True until the piece has an element.
     is_empty: bool,
 }
 
