@@ -91,8 +91,10 @@ pub(super) fn opened(
     let each = open(node)?;
     let opened = node.count(Counter::Connection)? - before;
     node.forget()?;
+    // At the driver a packet of each way goes by the stack every few seconds, whose programs do not run here.
+    let by_stack = u64::from(SERVICES * BACKENDS);
     ensure!(
-        opened == u64::from(FLOWS),
+        (u64::from(FLOWS) - by_stack..=u64::from(FLOWS)).contains(&opened),
         "of {FLOWS} connections {opened} were opened"
     );
     Ok(sample([("", 1e6 / each)]))
