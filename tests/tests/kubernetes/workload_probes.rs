@@ -93,15 +93,24 @@ fn probed(name: &str, ip: &str, probe: Value) -> Value {
     and(workload, "/spec", "readinessProbe", probe)
 }
 
+/// Seconds that an answer may take: on a busy machine one takes more than the default of a second.
+const TIMEOUT: u32 = 30;
+
 fn database() -> Value {
-    let probe = json!({ "tcpSocket": { "port": PORT }, "periodSeconds": 1, "failureThreshold": 2 });
+    let probe = json!({
+        "tcpSocket": { "port": PORT }, "periodSeconds": 1, "timeoutSeconds": TIMEOUT, "failureThreshold": 2
+    });
     probed("database", DATABASE, probe)
 }
 
 fn web() -> Value {
     let headers = json!([{ "name": "Host", "value": "db.example" }]);
     let get = json!({ "port": WEB_PORT, "path": "/ready", "httpHeaders": headers });
-    probed("web", WEB, json!({ "httpGet": get, "periodSeconds": 1 }))
+    probed(
+        "web",
+        WEB,
+        json!({ "httpGet": get, "periodSeconds": 1, "timeoutSeconds": TIMEOUT }),
+    )
 }
 
 impl Cluster {

@@ -12,11 +12,11 @@ use super::{
     world::{Backends, Family, SERVED, V4, V6, in_network, node, node_with, open_transit, seen},
 };
 
-const ONLY_V4: Families = Families {
+pub(crate) const ONLY_V4: Families = Families {
     ipv4: true,
     ipv6: false,
 };
-const ONLY_V6: Families = Families {
+pub(crate) const ONLY_V6: Families = Families {
     ipv4: false,
     ipv6: true,
 };

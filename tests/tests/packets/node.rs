@@ -1,6 +1,7 @@
 //! A node: an agent with the real object in the kernel, attached to nothing, run frame by frame.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     io,
     net::IpAddr,
@@ -15,7 +16,7 @@ use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
 use shunt_common::{Counter, FlowKind, ServiceEntry, registry};
 use shunt_datapath::{
-    CountedService, Datapath, DatapathOptions, FlowChoice, FlowConnection, FlowReader,
+    CountedService, Datapath, DatapathOptions, Families, FlowChoice, FlowConnection, FlowReader,
     LiveConnection, LiveKey, ServiceCounts, TableSizes, XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
@@ -58,6 +59,18 @@ pub(crate) const NODE: [u8; 4] = [192, 168, 16, 10];
 pub(crate) const NODE_TOO: [u8; 4] = [192, 168, 16, 5];
 pub(crate) const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 
+thread_local! {
+    /// The families of nodes that this thread makes.
+    static FAMILIES: Cell<Option<Families>> = const { Cell::new(None) };
+}
+
+/// Runs a test on nodes that translate these families alone.
+pub(crate) fn with_families(families: Families, test: impl FnOnce()) {
+    FAMILIES.set(Some(families));
+    test();
+    FAMILIES.set(None);
+}
+
 /// An agent and its programs.
 pub(crate) struct Node {
     agent: Agent,
@@ -98,6 +111,7 @@ impl Node {
                 conntrack: 32_768,
                 ..TableSizes::default()
             },
+            families: FAMILIES.get().unwrap_or_default(),
             ..DatapathOptions::default()
         };
         let hooks = Hooks::of_this_thread();
