@@ -460,6 +460,10 @@ pub const REJECT_INTERVAL: Constant = Constant {
 pub const REJECT_BURST: Constant = Constant {
     name: "REJECT_BURST",
 };
+/// The percentage of a table that one client may hold while it is short.
+pub const CLIENT_SHARE: Constant = Constant {
+    name: "CLIENT_SHARE",
+};
 /// Whether packets to pods of this node go there in one hop.
 pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
 /// Whether a packet's interface tells that its sender is a pod of this node.
@@ -502,11 +506,12 @@ pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
 pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 17] = [
+pub const CONSTANTS: [Constant; 18] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
     REJECT_BURST,
+    CLIENT_SHARE,
     REDIRECT,
     PODS_BY_INTERFACE,
     MASQUERADE_ALL,

@@ -9,7 +9,7 @@ mod notify;
 mod refusals;
 mod sources;
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{num::NonZeroU8, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use shunt::{
@@ -82,6 +82,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         hairpin_ips,
         snat,
         reject_rate,
+        max_client_share,
         redirect,
         xdp,
         masquerade_all,
@@ -159,6 +160,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         snat_v6: snat_from.v6,
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
+        client_share: max_client_share.and_then(NonZeroU8::new),
         count_traffic: counted.count_service_traffic.is_on(),
         lower_mss: node.dsr.dsr_lower_mss.is_on(),
         dsr_sources: node.dsr.dsr_source_ranges,

@@ -18,9 +18,13 @@ impl Seeds {
         for (place, word) in F::words(&key.addresses).iter().enumerate() {
             sum = sum.wrapping_add(self.product(place + 1, *word));
         }
-        let sum = (sum ^ sum >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let sum = (sum ^ sum >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        (sum >> 32) as u32
+        spread(sum)
+    }
+
+    /// Returns the hash of a [`Wide::client`], with the same properties.
+    #[inline(always)]
+    pub fn hash_client(&self, client: u64) -> u32 {
+        spread(self.product(0, client))
     }
 
     #[inline(always)]
@@ -29,6 +33,13 @@ impl Seeds {
         let second = ((word >> 32) as u32).wrapping_add(self.0[2 * place + 1]);
         u64::from(first).wrapping_mul(u64::from(second))
     }
+}
+
+#[inline(always)]
+const fn spread(sum: u64) -> u32 {
+    let sum = (sum ^ sum >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let sum = (sum ^ sum >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (sum >> 32) as u32
 }
 
 /// The home of a hash among so many.

@@ -17,6 +17,8 @@ pub trait Wide: Family {
     fn pack(source: Self::Address, destination: Self::Address) -> Self::Addresses;
     /// Source and destination of these words.
     fn unpack(addresses: &Self::Addresses) -> (Self::Address, Self::Address);
+    /// Returns the client of the first address word of a forward key: its address, in IPv6 its /64.
+    fn client(first: u64) -> u64;
     /// The words.
     fn words(addresses: &Self::Addresses) -> &[u64];
     /// One word of the same addresses the other way round.
@@ -60,6 +62,11 @@ impl Wide for V4 {
     #[inline(always)]
     fn unpack(addresses: &[u64; 1]) -> (u32, u32) {
         halves(addresses[0])
+    }
+
+    #[inline(always)]
+    fn client(first: u64) -> u64 {
+        first & 0xffff_ffff
     }
 
     #[inline(always)]
@@ -123,6 +130,11 @@ impl Wide for V6 {
             address(addresses[0], addresses[1]),
             address(addresses[2], addresses[3]),
         )
+    }
+
+    #[inline(always)]
+    fn client(first: u64) -> u64 {
+        first
     }
 
     #[inline(always)]

@@ -87,6 +87,7 @@ mod observe;
 mod pair;
 mod phase;
 mod proof;
+mod share;
 mod signal;
 mod slot;
 mod snapshot;
@@ -136,8 +137,9 @@ impl<'a, M: Memory> Table<'a, M> {
         &self.memory
     }
 
+    /// Returns the key's home.
     #[inline(always)]
-    fn home(&self, key: &Key<M::Family>) -> u32 {
+    pub fn home(&self, key: &Key<M::Family>) -> u32 {
         hash::home(self.seeds.hash(key), self.homes)
     }
 }

@@ -7,10 +7,11 @@ use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::hairpin::send_back,
     maps::{
-        constants::{REJECT_BURST, REJECT_INTERVAL_NS},
+        conntrack::seeds,
+        constants::{CLIENT_SHARE, REJECT_BURST, REJECT_INTERVAL_NS},
         flows::tell_packet,
         services::{count_refused, drop_refused},
-        tables::REJECTIONS,
+        tables::{REJECTED, REJECTIONS},
     },
     packet::{
         family::Family,
@@ -33,7 +34,7 @@ pub(crate) fn send_error<F: Rewrite>(
         return drop_refused(context, packet, reason);
     }
     // What path-MTU discovery needs is always sent.
-    if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection() {
+    if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection::<F>(&packet.tuple.source) {
         return drop_refused(context, packet, Counter::DropRejectRate);
     }
     tell_packet(context, FlowKind::REFUSED, packet.service.get(), reason);
@@ -77,20 +78,37 @@ fn is_from_group(context: &impl Access, link: Link) -> bool {
 /// The generic cell rate algorithm (ITU-T I.371): each one is due an interval after the last, and
 /// may come early by one interval less than the burst has. Two CPUs at one instant may both be
 /// allowed what one is: that is harmless, and a lock is not.
+///
+/// With a share a client has such a limit of its own, of that part of the rate and of the burst.
 #[inline(always)]
-pub(crate) fn allows_rejection() -> bool {
+pub(crate) fn allows_rejection<F: Rewrite>(client: &F::Address) -> bool {
     let interval = REJECT_INTERVAL_NS.load();
     if interval == 0 {
         return true;
     }
-    let Some(due) = REJECTIONS.get_ptr_mut(0) else {
+    let limit = interval.wrapping_mul(REJECT_BURST.load());
+    let share = u64::from(CLIENT_SHARE.load());
+    if share != 0 {
+        let client = F::client(F::words(&F::pack(*client, *client))[0]);
+        let place = 1 + seeds().hash_client(client) % REJECTED;
+        if !is_due(place, interval * 100 / share, limit) {
+            return false;
+        }
+    }
+    is_due(0, interval, limit)
+}
+
+/// Returns true if the rejection with this place in the table may be sent now, and counts it.
+#[inline(always)]
+fn is_due(place: u32, interval: u64, limit: u64) -> bool {
+    let Some(due) = REJECTIONS.get_ptr_mut(place) else {
         return false;
     };
     // SAFETY: the helper has no preconditions.
     let now = unsafe { bpf_ktime_get_ns() };
     // SAFETY: the lookup gave a word of the table; volatile, as other CPUs write it too.
     let next = unsafe { due.read_volatile() }.max(now) + interval;
-    if next - now > interval.wrapping_mul(REJECT_BURST.load()) {
+    if next - now > limit.max(interval) {
         return false;
     }
     // SAFETY: as above.

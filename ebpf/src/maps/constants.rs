@@ -81,6 +81,11 @@ pub(crate) static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static REJECT_BURST: Global<u64> = Global::new(0);
 
+/// The percentage of the connections, and of the rejections, that one client may have while there are too few places
+/// for all; 0: any.
+#[unsafe(no_mangle)]
+pub(crate) static CLIENT_SHARE: Global<u32> = Global::new(0);
+
 /// How many homes the conntrack table has, IPv4.
 #[unsafe(no_mangle)]
 pub(crate) static CONNTRACK_HOMES_V4: Global<u32> = Global::new(1);

@@ -196,9 +196,12 @@ pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpu
 #[btf_map]
 pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
 
-/// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
+/// Clients whose rejections are limited by themselves, by a hash. Those that share a place share the limit.
+pub(crate) const REJECTED: u32 = 256;
+/// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock: of all clients,
+/// then of each.
 #[btf_map]
-pub(crate) static REJECTIONS: Array<u64, 1> = Array::new();
+pub(crate) static REJECTIONS: Array<u64, { 1 + REJECTED as usize }> = Array::new();
 
 /// What a CPU asks the kernel for a route with, one entry; in a table for the reason that
 /// [`Openings`] are.

@@ -8,8 +8,14 @@ use shunt_common::{
 
 use crate::{
     maps::{
-        backends::count_connection, clock::now, constants::SNAT_PORTS, flows,
-        handover::is_going_on, scratch::Opening, tables::Tables,
+        backends::count_connection,
+        clock::now,
+        conntrack::Tracked,
+        constants::{CLIENT_SHARE, SNAT_PORTS},
+        flows,
+        handover::is_going_on,
+        scratch::Opening,
+        tables::Tables,
     },
     nat::{
         conntrack::{self, Find},
@@ -33,6 +39,8 @@ const TAKEN: u32 = 2;
 const NO_PORT: u32 = 3;
 /// The same, or another connection has a tuple of this one in the table that hands over.
 const HELD: u32 = 4;
+/// The table is short, and the client holds more than its share.
+const SHARE: u32 = 5;
 
 /// The CPU that opened a packet's connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,6 +134,7 @@ pub(crate) fn open<F: Open>(
     match became {
         OPENED => {}
         NO_PORT => return Err(Counter::DropNoPort),
+        SHARE => return Err(Counter::DropClientShare),
         TAKEN => {
             let there = conntrack::find(packet, Wanted::Forward);
             return match there {
@@ -139,9 +148,24 @@ pub(crate) fn open<F: Open>(
     Ok(Opener::This)
 }
 
+/// Returns true if the table is short and the connection's client holds more of it than its share.
+#[inline(always)]
+fn is_over_share<F: Tracked>(forward: &Key<F>) -> bool {
+    let share = CLIENT_SHARE.load();
+    if share == 0 {
+        return false;
+    }
+    let table = F::connections();
+    let client = F::client(F::words(&forward.addresses)[0]);
+    F::Memory::is_over_share(&table, client, table.home(forward), share)
+}
+
 /// Enters the connection with a source port. Gives what became of it.
 #[inline(always)]
 fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
+    if is_over_share(&opening.connection.forward) {
+        return SHARE;
+    }
     if opening.keeps_port == 0 {
         opening
             .connection

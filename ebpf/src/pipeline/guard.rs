@@ -113,7 +113,7 @@ fn answer<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Verdict {
     if !may_be_told_about(context, packet) {
         return Verdict::PASS;
     }
-    if !allows_rejection() {
+    if !allows_rejection::<F>(&packet.tuple.source) {
         return drop_packet(context, Counter::DropRejectRate);
     }
     let sent = echo::answer(context, packet).and_then(|()| send_back(context, packet.link));

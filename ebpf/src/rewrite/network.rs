@@ -1,6 +1,6 @@
 //! Writing network headers.
 
-use shunt_common::{Folded, Sum, Tuple, V4, V6};
+use shunt_common::{Folded, Sum, Tuple, V4, V6, connections::Wide};
 
 use crate::{
     ctx::access::{Access, AccessError},
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) const HOPS: u8 = 64;
 
 /// What the families' headers differ in when they are written.
-pub(crate) trait Rewrite: Family<Header: HeaderMut<Self>> {
+pub(crate) trait Rewrite: Wide + Family<Header: HeaderMut<Self>> {
     /// What one hop is in the 16-bit word that holds the hop limit.
     const ONE_HOP: u16;
 }

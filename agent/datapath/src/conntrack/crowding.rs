@@ -14,6 +14,8 @@ pub(crate) struct Load {
     pub(crate) early_drops: u64,
     /// Packets of new connections for which there was no room, so far.
     pub(crate) refused: u64,
+    /// Packets of new connections of clients with more than their share, so far.
+    pub(crate) over_share: u64,
 }
 
 /// What has happened since the last warning.
@@ -23,6 +25,8 @@ pub(crate) struct Warning {
     pub(crate) early_drops: u64,
     /// Packets of new connections for which there was no room.
     pub(crate) refused: u64,
+    /// Packets of new connections of clients with more than their share.
+    pub(crate) over_share: u64,
 }
 
 /// Whether it is time for a warning.
@@ -46,10 +50,11 @@ impl Crowding {
     pub(crate) fn note(&mut self, load: Load, now: Instant) -> Option<Warning> {
         let early_drops = load.early_drops.saturating_sub(self.before.early_drops);
         let refused = load.refused.saturating_sub(self.before.refused);
+        let over_share = load.over_share.saturating_sub(self.before.over_share);
         let is_time = self
             .warned
             .is_none_or(|warned| now.duration_since(warned) >= INTERVAL);
-        if !is_time || !load.is_busy && refused == 0 {
+        if !is_time || !load.is_busy && refused == 0 && over_share == 0 {
             return None;
         }
         self.warned = Some(now);
@@ -57,6 +62,7 @@ impl Crowding {
         Some(Warning {
             early_drops,
             refused,
+            over_share,
         })
     }
 }
@@ -70,6 +76,7 @@ mod tests {
             is_busy,
             early_drops,
             refused,
+            over_share: 0,
         }
     }
 
@@ -81,6 +88,7 @@ mod tests {
             Some(Warning {
                 early_drops,
                 refused,
+                over_share: 0,
             })
         };
         let mut crowding = Crowding::new(load(false, 100, 10));
@@ -94,5 +102,11 @@ mod tests {
             None,
             "began anew"
         );
+        let over_share = Load {
+            over_share: 3,
+            ..load(false, 0, 0)
+        };
+        let warned = crowding.note(over_share, at(260));
+        assert_eq!(warned.map(|warning| warning.over_share), Some(3));
     }
 }

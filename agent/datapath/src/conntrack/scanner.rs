@@ -85,6 +85,7 @@ fn load(connections: &Connections, counters: &Counters) -> Load {
         is_busy: connections.table_use().iter().any(is_busy),
         early_drops: count(Counter::ConntrackEarlyDrop),
         refused: count(Counter::DropConntrackFull),
+        over_share: count(Counter::DropClientShare),
     }
 }
 
@@ -97,11 +98,12 @@ fn say(connections: &Connections, warning: Warning) {
     let Warning {
         early_drops,
         refused,
+        over_share,
     } = warning;
     warn!(
         "the conntrack table is crowded: {} of {} entries are in use ({}), {} of {} ({}); {early_drops} \
          connections gave way before their time, {refused} found no room; a larger table would \
-         keep them",
+         keep them; {over_share} were of clients with more than their share",
         v4.used, v4.capacity, v4.name, v6.used, v6.capacity, v6.name,
     );
 }

@@ -31,6 +31,8 @@ pub(crate) struct Constants {
     reject_interval: u64,
     /// How many rejections may come at once.
     reject_burst: u64,
+    /// Percent; 0: no limit.
+    client_share: u32,
     /// Not 0: packets to pods of this node go there in one hop.
     redirect: u32,
     /// Not 0: interfaces tell this node's pods.
@@ -82,6 +84,7 @@ impl Constants {
             sockets,
             guard,
             rejects,
+            client_share,
             count_traffic,
             lower_mss,
             dsr_sources,
@@ -114,6 +117,7 @@ impl Constants {
             reply_ports: Raw(takeover.given_ports),
             reject_interval: rejects.interval(),
             reject_burst: rejects.burst(),
+            client_share: client_share.map_or(0, |share| share.get().into()),
             redirect: (*redirect).into(),
             pods_by_interface: interfaces.are_known().into(),
             masquerade_all: (*masquerade_all).into(),
@@ -154,6 +158,7 @@ impl Constants {
             reply_ports,
             reject_interval,
             reject_burst,
+            client_share,
             redirect,
             pods_by_interface,
             masquerade_all,
@@ -174,6 +179,7 @@ impl Constants {
             (registry::REPLY_PORTS.name, bytes_of(&reply_ports.0)),
             (registry::REJECT_INTERVAL.name, bytes_of(reject_interval)),
             (registry::REJECT_BURST.name, bytes_of(reject_burst)),
+            (registry::CLIENT_SHARE.name, bytes_of(client_share)),
             (registry::REDIRECT.name, bytes_of(redirect)),
             (
                 registry::PODS_BY_INTERFACE.name,

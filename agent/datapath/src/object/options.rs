@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     net::{Ipv4Addr, Ipv6Addr},
+    num::NonZeroU8,
     path::PathBuf,
 };
 
@@ -67,6 +68,9 @@ pub struct DatapathOptions {
     pub guard: GuardOptions,
     /// How often clients are told that nothing serves them.
     pub rejects: RejectLimit,
+    /// The percentage of the connections, and of the rejections, that one client may have while there are too few
+    /// places for all; `None`: any.
+    pub client_share: Option<NonZeroU8>,
     /// Whether packets and bytes are counted for each service port; connections and refusals always are.
     pub count_traffic: bool,
     /// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
@@ -110,6 +114,7 @@ impl Default for DatapathOptions {
             sockets: SocketOptions::default(),
             guard: GuardOptions::default(),
             rejects: RejectLimit::default(),
+            client_share: None,
             count_traffic: false,
             lower_mss: true,
             dsr_sources: Vec::new(),

@@ -80,6 +80,12 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
     pub(super) reject_rate: u32,
 
+    /// Percentage of the connections, and of the rejections, that one client may have while there are too few places
+    /// for all. A client is an IPv4 address or an IPv6 /64. New connections beyond it are dropped while more than three
+    /// quarters of the conntrack table have connections that never give way; by default any client may have them all
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) max_client_share: Option<u8>,
+
     /// Hand packets for pods of this node, and their replies, straight to the device, past the
     /// host's stack and its netfilter rules; needs --pod-cidr, or interfaces that tell the pods
     #[arg(long)]

@@ -25,6 +25,7 @@ export const REFUSED = {
   pass_own: "An answer to a connection of this node's own, from a frontend's port.",
   pass_answer: "A SYN-ACK or reset to a frontend, of no connection that is known.",
   drop_answer: "A SYN-ACK or reset to a ClusterIP, of no connection that is known.",
+  drop_client_share: "The conntrack table is short of room, and the client holds more of it than --max-client-share allows.",
   drop_gone: "A backend that is gone answered a SYN: the next one goes to another backend.",
   pass_forged_envelope: "The envelope came in where none from its source can.",
   socket_reject: "A process was told at once that nothing serves it.",
