@@ -278,7 +278,7 @@ fn identified(given: Option<String>) -> Result<String> {
 ///
 /// It is not known how to reach the API server.
 pub(crate) fn run(args: ControllerArgs) -> Result<ExitCode> {
-    let filter = log::filter("info")?;
+    let filter = log::filter(log::DEFAULT)?;
     log::start(filter);
     let [health, metrics] = args.addresses();
     let files = raise_open_files().context("cannot raise the limit of open files")?;

@@ -19,6 +19,10 @@ use tracing_subscriber::{
 
 use crate::cli::flags::logging::LogFormat;
 
+/// The log of a program that follows an API server, by default: at the end of each watch, every five minutes or so, the
+/// client library warns of an `eof in poll`.
+pub(crate) const DEFAULT: &str = "info,kube_client::client=error";
+
 /// Begins to log, to standard error, what `filter` lets through.
 pub(crate) fn start(filter: EnvFilter) {
     start_in(LogFormat::Text, filter);

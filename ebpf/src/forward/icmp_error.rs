@@ -87,11 +87,10 @@ pub(crate) fn allows_rejection<F: Rewrite>(client: &F::Address) -> bool {
         return true;
     }
     let limit = interval.wrapping_mul(REJECT_BURST.load());
-    let share = u64::from(CLIENT_SHARE.load());
-    if share != 0 {
+    if let Some(interval) = (interval * 100).checked_div(CLIENT_SHARE.load().into()) {
         let client = F::client(F::words(&F::pack(*client, *client))[0]);
         let place = 1 + seeds().hash_client(client) % REJECTED;
-        if !is_due(place, interval * 100 / share, limit) {
+        if !is_due(place, interval, limit) {
             return false;
         }
     }

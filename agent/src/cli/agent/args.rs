@@ -163,7 +163,7 @@ impl AgentArgs {
         let default = given.unwrap_or(if kube_proxy.is_verbose {
             "debug"
         } else {
-            "info"
+            log::DEFAULT
         });
         let filter = log::filter(default)?;
         Ok(match self.packet_log.packet_log() {

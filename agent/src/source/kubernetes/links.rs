@@ -23,6 +23,8 @@ pub(crate) struct Link {
     pub(super) unreadable: UnreadableObjects,
     /// Whether anything was heard yet.
     is_heard: bool,
+    /// True if the server does not have the kind.
+    is_absent: bool,
 }
 
 impl Link {
@@ -34,6 +36,9 @@ impl Link {
             && !before.is_complete
         {
             warn!("{name} are not followed: {reason}");
+        }
+        if before.is_absent && !self.is_absent {
+            info!("{name} are followed from now on");
         }
         match (&before.trouble, &self.trouble) {
             (None, Some(trouble)) => {
@@ -50,11 +55,13 @@ impl Link {
                 self.is_complete = true;
                 self.trouble = None;
                 self.is_heard = true;
+                self.is_absent = false;
             }
             Step::Absent(_) => {
                 *self = Self {
                     is_complete: true,
                     is_heard: true,
+                    is_absent: true,
                     ..Self::default()
                 }
             }
@@ -287,5 +294,21 @@ impl Links {
     /// Why it is not.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.all().find_map(|link| link.trouble.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_comes_later_is_no_longer_absent() {
+        let mut link = Link::default();
+        link.follow::<()>("Routes", &Step::Absent("404".to_owned()));
+        assert!(link.is_absent && link.is_complete);
+        link.follow::<()>("Routes", &Step::Alive);
+        assert!(link.is_absent, "nothing was listed");
+        link.follow::<()>("Routes", &Step::listed(Vec::new()));
+        assert!(!link.is_absent && link.is_up());
     }
 }
