@@ -104,11 +104,14 @@ pub enum Counter {
     DropGone,
     /// Passed untouched: an envelope that came in where none from its source can, so that its source may be forged.
     PassForgedEnvelope,
+    /// A translated packet left by another interface than the stack's rules had chosen by its backend's address: by the
+    /// one of packets from the address that it left with. It is counted as what it is, too.
+    Rerouted,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -154,6 +157,7 @@ impl Counter {
         Self::DropAnswer,
         Self::DropGone,
         Self::PassForgedEnvelope,
+        Self::Rerouted,
     ];
 
     /// The counter's name as it is shown.
@@ -204,6 +208,7 @@ impl Counter {
             Self::DropAnswer => "drop_answer",
             Self::DropGone => "drop_gone",
             Self::PassForgedEnvelope => "pass_forged_envelope",
+            Self::Rerouted => "rerouted",
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         verdict::Verdict,
     },
     forward::{
-        own,
+        leaving, own,
         redirect::{self, HopIndex},
         stack,
     },
@@ -104,6 +104,13 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     let hit = match action {
         Action::Translate(_) if hook == Hook::Egress && own::is_direct_reply(context) => {
             return Some(Verdict::PASS);
+        }
+        Action::Translate(half)
+            if hook == Hook::Egress
+                && leaving::may_be_elsewhere::<F>()
+                && F::is_elsewhere(context, &half) =>
+        {
+            return None;
         }
         Action::Translate(half) => F::connections().read(half)?,
         Action::Pass
