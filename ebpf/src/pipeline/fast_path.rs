@@ -105,13 +105,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::Translate(_) if hook == Hook::Egress && own::is_direct_reply(context) => {
             return Some(Verdict::PASS);
         }
-        Action::Translate(half)
-            if hook == Hook::Egress
-                && leaving::may_be_elsewhere::<F>()
-                && F::is_elsewhere(context, &half) =>
-        {
-            return None;
-        }
+        Action::Translate(half) if is_elsewhere::<F, C>(context, hook, &half) => return None,
         Action::Translate(half) => F::connections().read(half)?,
         Action::Pass
             if hook == Hook::Egress
@@ -164,8 +158,11 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     F::connections().observe(&hit, signal, flow.now);
     if counts_traffic() {
         let service = Facts(hit.slot.load(place::FACTS)).service();
-        let is_reply = role == Role::Reply;
-        count_packet(service, is_reply.into(), network.packet_length() as u32);
+        count_packet(
+            service,
+            (role == Role::Reply).into(),
+            network.packet_length() as u32,
+        );
     }
 
     let was = transport.checksum();
@@ -194,6 +191,12 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Role::Reply => Counter::Reply,
     });
     Some(verdict)
+}
+
+/// Returns whether the packet of this reply half has to leave by another interface.
+#[inline(always)]
+fn is_elsewhere<F: Program<C>, C: Access>(context: &C, hook: Hook, half: &Half) -> bool {
+    hook == Hook::Egress && leaving::may_be_elsewhere::<F>() && F::is_elsewhere(context, half)
 }
 
 /// Sends a translated packet, whose network header is at `begin`, to its hop or through the stack.
