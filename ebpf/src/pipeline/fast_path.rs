@@ -42,7 +42,11 @@ use crate::{
         headers::{Headers, headers},
         program::Program,
     },
-    rewrite::{checksum::adjust_segment, network::HeaderMut as _, transport::SegmentMut},
+    rewrite::{
+        checksum::adjust_segment,
+        network::{HeaderMut as _, Rewrite},
+        transport::SegmentMut,
+    },
 };
 
 /// What is to be done with a packet.
@@ -131,12 +135,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     };
     let hop = match hook {
         Hook::Ingress => {
-            let came = Tuple {
-                source: network.source(),
-                destination: network.destination(),
-                source_port: transport.ports().source,
-                destination_port: transport.ports().destination,
-            };
+            let came = came::<F, T>(network, transport);
             redirect::find(context, link, extent, &came, &translated, false)
         }
         Hook::Egress => None,
@@ -182,8 +181,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     if adjust_segment::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop_packet(context, Counter::DropRewrite));
     }
-    let sent = send::<F, C>(context, begin, hop, role);
-    let Ok(verdict) = sent else {
+    let Ok(verdict) = send::<F, C>(context, begin, hop, role) else {
         return Some(drop_packet(context, Counter::DropRewrite));
     };
     count(match role {
@@ -191,6 +189,17 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Role::Reply => Counter::Reply,
     });
     Some(verdict)
+}
+
+/// Returns the tuple of the packet with these headers.
+#[inline(always)]
+fn came<F: Rewrite, T: SegmentMut>(network: &F::Header, transport: &T) -> Tuple<F> {
+    Tuple {
+        source: network.source(),
+        destination: network.destination(),
+        source_port: transport.ports().source,
+        destination_port: transport.ports().destination,
+    }
 }
 
 /// Returns whether the packet of this reply half has to leave by another interface.
