@@ -107,11 +107,14 @@ pub enum Counter {
     /// Dropped: the conntrack table is short of room, and the new connection's client holds more of it than
     /// `--max-client-share` allows.
     DropClientShare,
+    /// A translated packet left by another interface than the stack's rules had chosen by its backend's address: by the
+    /// one of packets from the address that it left with. It is counted as what it is, too.
+    Rerouted,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -158,6 +161,7 @@ impl Counter {
         Self::DropGone,
         Self::PassForgedEnvelope,
         Self::DropClientShare,
+        Self::Rerouted,
     ];
 
     /// The counter's name as it is shown.
@@ -209,6 +213,7 @@ impl Counter {
             Self::DropGone => "drop_gone",
             Self::PassForgedEnvelope => "pass_forged_envelope",
             Self::DropClientShare => "drop_client_share",
+            Self::Rerouted => "rerouted",
         }
     }
 }

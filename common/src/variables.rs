@@ -1,7 +1,7 @@
 //! Words that hold for all packets, which the agent changes while the programs run. Each begins at 0.
 
 /// The number of words.
-pub const WORDS: usize = 5;
+pub const WORDS: usize = 7;
 
 /// Whether the node of any address is known: 0, then nothing goes on in an envelope, or another number, which changes
 /// with whatever is known.
@@ -20,3 +20,9 @@ pub const FRONTEND_PORTS: u32 = 3;
 
 /// Whether any [`Path`](crate::Path) has an MTU: 0, or another number.
 pub const NARROW: u32 = 4;
+
+/// Whether the host's IPv4 routes may depend on more than the destination: 0, or another number.
+pub const RULES_V4: u32 = 5;
+
+/// As [`RULES_V4`], of IPv6.
+pub const RULES_V6: u32 = 6;

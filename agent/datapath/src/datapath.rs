@@ -391,6 +391,8 @@ impl Datapath {
         self.paths_v6.set(&known.ways);
         let are_any_narrow = self.paths_v4.are_any_narrow() || self.paths_v6.are_any_narrow();
         self.variables.set_narrow(are_any_narrow);
+        self.variables
+            .set_rules(known.are_by_sender_v4, known.are_by_sender_v6);
     }
 
     /// Returns the programs' knowledge of this node.

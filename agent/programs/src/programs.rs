@@ -32,6 +32,8 @@ pub struct Arrival<'a> {
     pub frame: &'a [u8],
     /// The index of the interface that it is at.
     pub interface: u32,
+    /// The index of the interface that it came in by; 0: the host has made it.
+    pub came_by: u32,
     /// Whether the interface's packets have an Ethernet header.
     pub is_ethernet: bool,
     /// For whom the link's header says it is: `PACKET_HOST` and the others of `linux/if_packet.h`.
@@ -262,6 +264,7 @@ fn at_tc(
     let Arrival {
         frame,
         interface,
+        came_by,
         is_ethernet,
         kind,
         tag,
@@ -274,7 +277,7 @@ fn at_tc(
     context.data_end = held.end();
     context.len = frame.len() as u32;
     context.ifindex = interface;
-    context.ingress_ifindex = interface;
+    context.ingress_ifindex = came_by;
     context.pkt_type = kind;
     context.tc_index = tag.into();
     context.protocol = ethertype(frame, is_ethernet).to_be().into();

@@ -65,6 +65,9 @@ pub(crate) trait Access {
     /// The index of the interface that the packet is at.
     fn interface(&self) -> u32;
 
+    /// The index of the interface by which the packet came into this host; 0: the host has made it.
+    fn came_by(&self) -> u32;
+
     /// Whether a socket of this host's at this port, network order, has sent the packet. Of one whose socket
     /// the kernel has let go by now, it is not told.
     fn is_of_socket(&self, port: u16) -> bool;

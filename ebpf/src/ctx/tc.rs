@@ -125,6 +125,12 @@ impl Access for Tc {
     }
 
     #[inline(always)]
+    fn came_by(&self) -> u32 {
+        // SAFETY: the context is the kernel's.
+        unsafe { (*self.0).ingress_ifindex }
+    }
+
+    #[inline(always)]
     fn is_of_socket(&self, port: u16) -> bool {
         // SAFETY: the context is the kernel's, and so is the socket, if there is one.
         unsafe {

@@ -92,6 +92,11 @@ impl Access for Xdp {
     }
 
     #[inline(always)]
+    fn came_by(&self) -> u32 {
+        self.interface()
+    }
+
+    #[inline(always)]
     fn is_of_socket(&self, _: u16) -> bool {
         false
     }

@@ -1,7 +1,10 @@
 //! FIB lookup: asking the kernel's routing tables for a packet's way.
 
 use aya_ebpf::bindings::bpf_fib_lookup as FibLookup;
-use shunt_common::{Tuple, V4, V6};
+use shunt_common::{
+    Tuple, V4, V6,
+    variables::{RULES_V4, RULES_V6},
+};
 
 use crate::{
     ctx::access::{Access, AccessError},
@@ -26,10 +29,14 @@ pub(crate) trait Routed: Rewrite + Tables {
 
     /// Whether the kernel has a setting `rp_filter` for the family.
     const HAS_REVERSE_PATH_FILTER: bool;
+
+    /// The word that says whether the family's routes may depend on more than the destination.
+    const RULES: u32;
 }
 
 impl Routed for V4 {
     const HAS_REVERSE_PATH_FILTER: bool = true;
+    const RULES: u32 = RULES_V4;
 
     #[inline(always)]
     fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup) {
@@ -50,6 +57,7 @@ impl Routed for V4 {
 
 impl Routed for V6 {
     const HAS_REVERSE_PATH_FILTER: bool = false;
+    const RULES: u32 = RULES_V6;
 
     #[inline(always)]
     fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup) {
@@ -99,6 +107,25 @@ pub(crate) fn look_up_for_all<F: Routed>(
     F::set_addresses(translated, lookup);
     lookup.__bindgen_anon_1.tot_len = length;
     lookup.ifindex = context.interface();
+    let result = context.fib_lookup(lookup)?;
+    Ok((result, lookup))
+}
+
+/// As [`look_up_for_all`], but of this protocol and from the source port of `translated`, for packets that are about to
+/// leave, of any length: they are looked up as they came into this host.
+#[inline(always)]
+pub(crate) fn look_up_from_arrival<F: Routed>(
+    context: &impl Access,
+    translated: &Tuple<F>,
+    protocol: u8,
+) -> Result<(u32, &'static FibLookup), AccessError> {
+    let lookup = blank()?;
+    F::set_addresses(translated, lookup);
+    lookup.l4_protocol = protocol;
+    lookup.sport = translated.source_port;
+    // Fits any interface, so that the result is the way's MTU.
+    lookup.__bindgen_anon_1.tot_len = 1;
+    lookup.ifindex = context.came_by();
     let result = context.fib_lookup(lookup)?;
     Ok((result, lookup))
 }

@@ -5,6 +5,7 @@ pub(crate) mod envelope;
 pub(crate) mod fib;
 pub(crate) mod hairpin;
 pub(crate) mod icmp_error;
+pub(crate) mod leaving;
 pub(crate) mod loops;
 pub(crate) mod next_hop;
 pub(crate) mod origin;

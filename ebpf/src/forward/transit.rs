@@ -134,6 +134,15 @@ impl From<&FibLookup> for Route {
 }
 
 impl Route {
+    /// The way to a next hop behind `interface`.
+    #[inline(always)]
+    pub(crate) const fn to(interface: u32, next_hop: NextHop) -> Self {
+        Self {
+            interface,
+            next_hop,
+        }
+    }
+
     /// Has the kernel send the packet this way, one hop older.
     #[inline(always)]
     pub(crate) fn take<F: Routed>(

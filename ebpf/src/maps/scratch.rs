@@ -2,6 +2,7 @@
 //! subprograms would have more than the 512 bytes that they are allowed, of which kernels before
 //! 6.8 give each function a multiple of 32.
 
+use aya_ebpf::bindings::bpf_redir_neigh as NextHop;
 use shunt_common::{
     Family, Probes, Tuple,
     connections::{Connection, Wide},
@@ -107,16 +108,35 @@ pub(crate) struct Way<F: Family> {
     pub own: Station,
 }
 
-/// A source of packets that are forwarded, as a CPU remembers it.
+/// A source of packets that are forwarded, or a destination of packets that leave with another source than the stack knows,
+/// as a CPU remembers it.
 #[repr(C)]
 pub(crate) struct Origin<F: Family> {
     /// Until when, in the kernel's ticks.
     pub until: u64,
     pub address: F::Address,
-    /// Where its packet came in.
+    /// Where its packet came in; of one that leaves, where it is about to, with the uppermost bit.
     pub interface: u32,
     /// Whether packets to it would go out there.
     pub is_on_way: u32,
+    /// Of packets that leave.
+    pub leaving: Leaving<F>,
+}
+
+/// The way of packets that leave with another source than the stack knows.
+#[repr(C)]
+pub(crate) struct Leaving<F: Family> {
+    /// The address that they leave with.
+    pub source: F::Address,
+    /// Their protocol, and in the lower half the port that they leave with.
+    pub service: u32,
+    /// The interface that they came in by.
+    pub came_by: u32,
+    /// The interface that they are to leave by, if they are at another one.
+    pub interface: u32,
+    /// The longest packet that it takes, from the network header on.
+    pub mtu: u32,
+    pub next_hop: NextHop,
 }
 
 /// A packet that goes through the stack half translated.

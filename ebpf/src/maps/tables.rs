@@ -58,7 +58,8 @@ pub(crate) type Ways<F> = PerCpuArray<Way<F>, { WAYS as usize }>;
 
 /// How many sources of packets a CPU remembers.
 pub(crate) const ORIGINS: u32 = 1024;
-/// Where packets come from that are forwarded, by the last bits of their source.
+/// Where packets come from that are forwarded, by the last bits of their source; and where packets go that leave with
+/// another source than the stack knows.
 pub(crate) type Origins<F> = PerCpuArray<Origin<F>, { ORIGINS as usize }>;
 
 /// How many packets are told apart that go through the stack half translated.

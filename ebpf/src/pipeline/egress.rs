@@ -6,10 +6,10 @@ use shunt_common::{Counter, FrontendKey, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::{own, stack},
+    forward::{leaving, own, stack},
     lb::frontend,
     maps::{
-        counters::drop_packet,
+        counters::{count, drop_packet},
         scratch::Arrival,
         services::{count_translated, drop_refused},
     },
@@ -24,7 +24,7 @@ use crate::{
         log::Direction,
         parsed::{Form, Packet},
     },
-    pipeline::{dsr, forward::counter_of, program::Program},
+    pipeline::{dsr, forward::counter_of, leaving::Leave, program::Program},
 };
 
 /// Gives a reply of a translated connection its frontend's address, and a packet of the host's a source of its
@@ -73,14 +73,33 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
             own::mark(context);
         }
     }
+    // One of the host's own keeps its address.
+    let leave = if translated.source != packet.tuple.source && leaving::may_be_elsewhere::<F>() {
+        F::leave(context, packet, translated)
+    } else {
+        Leave::Here
+    };
+    if let Leave::Over(verdict) = leave {
+        return verdict;
+    }
     fragments::remember(packet, Hook::Egress, translated);
     if F::rewrite(context, packet, translated).is_err()
         || dsr::adapt(context, packet, translated).is_err()
     {
         return drop_refused(context, packet, Counter::DropRewrite);
     }
+    let sent = match leave {
+        Leave::Elsewhere(index) => index.take::<F>(context, packet.link),
+        _ => Ok(Verdict::PASS),
+    };
+    let Ok(verdict) = sent else {
+        return drop_refused(context, packet, Counter::DropRewrite);
+    };
+    if verdict != Verdict::PASS {
+        count(Counter::Rerouted);
+    }
     count_translated(packet, counter_of(packet.form, usually));
-    Verdict::PASS
+    verdict
 }
 
 /// Puts the tuple with which a packet of the host's own goes out into `translated`, if it is of a connection that

@@ -17,7 +17,7 @@ use crate::{
         verdict::Verdict,
     },
     forward::{
-        own,
+        leaving, own,
         redirect::{self, HopIndex},
         stack,
     },
@@ -42,7 +42,11 @@ use crate::{
         headers::{Headers, headers},
         program::Program,
     },
-    rewrite::{checksum::adjust_segment, network::HeaderMut as _, transport::SegmentMut},
+    rewrite::{
+        checksum::adjust_segment,
+        network::{HeaderMut as _, Rewrite},
+        transport::SegmentMut,
+    },
 };
 
 /// What is to be done with a packet.
@@ -105,6 +109,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::Translate(_) if hook == Hook::Egress && own::is_direct_reply(context) => {
             return Some(Verdict::PASS);
         }
+        Action::Translate(half) if is_elsewhere::<F, C>(context, hook, &half) => return None,
         Action::Translate(half) => F::connections().read(half)?,
         Action::Pass
             if hook == Hook::Egress
@@ -130,12 +135,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     };
     let hop = match hook {
         Hook::Ingress => {
-            let came = Tuple {
-                source: network.source(),
-                destination: network.destination(),
-                source_port: transport.ports().source,
-                destination_port: transport.ports().destination,
-            };
+            let came = came::<F, T>(network, transport);
             redirect::find(context, link, extent, &came, &translated, false)
         }
         Hook::Egress => None,
@@ -157,8 +157,11 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     F::connections().observe(&hit, signal, flow.now);
     if counts_traffic() {
         let service = Facts(hit.slot.load(place::FACTS)).service();
-        let is_reply = role == Role::Reply;
-        count_packet(service, is_reply.into(), network.packet_length() as u32);
+        count_packet(
+            service,
+            (role == Role::Reply).into(),
+            network.packet_length() as u32,
+        );
     }
 
     let was = transport.checksum();
@@ -178,8 +181,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     if adjust_segment::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop_packet(context, Counter::DropRewrite));
     }
-    let sent = send::<F, C>(context, begin, hop, role);
-    let Ok(verdict) = sent else {
+    let Ok(verdict) = send::<F, C>(context, begin, hop, role) else {
         return Some(drop_packet(context, Counter::DropRewrite));
     };
     count(match role {
@@ -187,6 +189,23 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Role::Reply => Counter::Reply,
     });
     Some(verdict)
+}
+
+/// Returns the tuple of the packet with these headers.
+#[inline(always)]
+fn came<F: Rewrite, T: SegmentMut>(network: &F::Header, transport: &T) -> Tuple<F> {
+    Tuple {
+        source: network.source(),
+        destination: network.destination(),
+        source_port: transport.ports().source,
+        destination_port: transport.ports().destination,
+    }
+}
+
+/// Returns whether the packet of this reply half has to leave by another interface.
+#[inline(always)]
+fn is_elsewhere<F: Program<C>, C: Access>(context: &C, hook: Hook, half: &Half) -> bool {
+    hook == Hook::Egress && leaving::may_be_elsewhere::<F>() && F::is_elsewhere(context, half)
 }
 
 /// Sends a translated packet, whose network header is at `begin`, to its hop or through the stack.

@@ -10,9 +10,9 @@ use crate::{
     },
     forward::fib::Routed,
     lb::{draw::Draw, maglev::Maglev},
-    nat::{again::Again, open::Open, own_flow::OwnFlow},
+    nat::{again::Again, open::Open, own_flow::OwnFlow, wanted::Half},
     packet::{link::Link, parsed::Packet},
-    pipeline::opened::Opened,
+    pipeline::{leaving::Leave, opened::Opened},
 };
 
 /// An address family in programs that have their packets as `C`.
@@ -41,6 +41,12 @@ pub(crate) trait Program<C: Access>:
 
     /// [`crate::pipeline::dsr::lower_mss`]; gives whether that could be done.
     fn lower_mss(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> bool;
+
+    /// [`crate::pipeline::leaving::is_elsewhere`], of a packet of the connection that has this reply half.
+    fn is_elsewhere(context: &C, half: &Half) -> bool;
+
+    /// [`crate::pipeline::leaving::decide`].
+    fn leave(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> Leave;
 
     /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
     fn rewrite(context: &C, packet: &Packet<Self>, new: &Tuple<Self>) -> Result<(), AccessError>;

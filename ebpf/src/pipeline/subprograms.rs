@@ -14,7 +14,8 @@ use crate::{
         tc::Tc,
         verdict::Verdict,
     },
-    maps::counters::count,
+    maps::{conntrack::Tracked as _, counters::count},
+    nat::wanted::Half,
     packet::{
         error::ParseError,
         extensions::{self, WalkExtensions},
@@ -24,14 +25,19 @@ use crate::{
         parse::parse,
         parsed::Packet,
     },
-    pipeline::{dsr, fast_path, guard, opened::Opened, program::Program},
+    pipeline::{
+        dsr, fast_path, guard,
+        leaving::{self, Leave},
+        opened::Opened,
+        program::Program,
+    },
     rewrite::tuple::rewrite,
 };
 
 /// Makes the subprograms of a family and of one kind of context. They are given references; the
 /// verifier does not know, and wants the null pointer looked for.
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $mss:ident, $fast_path:ident) => {
+    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $mss:ident, $elsewhere:ident, $leave:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $parse(
@@ -138,6 +144,43 @@ macro_rules! subprograms {
             dsr::lower_mss(&context, packet, translated).is_ok().into()
         }
 
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $elsewhere(
+            context: *mut <$context as Access>::Raw,
+            index: u32,
+            version: u32,
+        ) -> u32 {
+            let context = <$context>::from_raw(context);
+            let table = <$family>::connections();
+            let found = table
+                .at(index, version)
+                .and_then(|half| Some((table.read(half)?.translated(), half.meta.protocol())));
+            found
+                .is_some_and(|(leaves, protocol)| {
+                    leaving::is_elsewhere::<$family>(&context, &leaves, protocol)
+                })
+                .into()
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $leave(
+            context: *mut <$context as Access>::Raw,
+            packet: *const Packet<$family>,
+            translated: *const Tuple<$family>,
+        ) -> u64 {
+            // SAFETY: null, or the references that the only caller has.
+            let (packet, translated) = unsafe { (packet.as_ref(), translated.as_ref()) };
+            let leave = match (packet, translated) {
+                (Some(packet), Some(translated)) => {
+                    leaving::decide(&<$context>::from_raw(context), packet, translated)
+                }
+                _ => Leave::Here,
+            };
+            leave.to_value()
+        }
+
         impl Program<$context> for $family {
             #[inline(always)]
             fn fast_path(context: &$context, link: Link, hook: Hook) -> Option<Verdict> {
@@ -183,6 +226,16 @@ macro_rules! subprograms {
             }
 
             #[inline(always)]
+            fn is_elsewhere(context: &$context, half: &Half) -> bool {
+                $elsewhere(context.raw(), half.index, half.meta.version()) != 0
+            }
+
+            #[inline(always)]
+            fn leave(context: &$context, packet: &Packet<Self>, translated: &Tuple<Self>) -> Leave {
+                Leave::from_value($leave(context.raw(), packet, translated))
+            }
+
+            #[inline(always)]
             fn rewrite(
                 context: &$context,
                 packet: &Packet<Self>,
@@ -197,8 +250,8 @@ macro_rules! subprograms {
     };
 }
 
-subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, mss_v4, fast_path_v4);
-subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, mss_v6, fast_path_v6);
+subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, mss_v4, elsewhere_v4, leaving_v4, fast_path_v4);
+subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, mss_v6, elsewhere_v6, leaving_v6, fast_path_v6);
 
 /// The kind of link that a caller gave as its number.
 #[inline(always)]

@@ -59,6 +59,7 @@ mod metrics;
 mod monitor;
 mod node_addresses;
 mod operator;
+mod other_uplink;
 mod packet_log;
 mod page;
 mod path_mtu;

@@ -176,6 +176,7 @@ fn run(
     let arrival = Arrival {
         frame,
         interface: LOOPBACK,
+        came_by: LOOPBACK,
         is_ethernet: true,
         kind: kind(frame),
         tag: 0,

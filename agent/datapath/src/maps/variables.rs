@@ -6,7 +6,9 @@ use aya::Ebpf;
 use shunt_common::{
     dsr::{NONE, SOME, SOUGHT},
     port_group, registry,
-    variables::{FRONTEND_PORTS, LOCATED, NARROW, TRACKED, UNKNOWN_CONNECTIONS, WORDS},
+    variables::{
+        FRONTEND_PORTS, LOCATED, NARROW, RULES_V4, RULES_V6, TRACKED, UNKNOWN_CONNECTIONS, WORDS,
+    },
 };
 
 use crate::{error::DatapathError, maps::object_maps, sys::shared_words::SharedWords};
@@ -63,6 +65,12 @@ impl Variables {
     /// Says whether any way has an MTU.
     pub(crate) fn set_narrow(&self, are_any: bool) {
         self.set(NARROW, are_any.into());
+    }
+
+    /// Says whether IPv4's routes, and whether IPv6's, may depend on a packet's sender.
+    pub(crate) fn set_rules(&self, are_any_v4: bool, are_any_v6: bool) {
+        self.set(RULES_V4, are_any_v4.into());
+        self.set(RULES_V6, are_any_v6.into());
     }
 
     fn get(&self, word: u32) -> u64 {

@@ -55,15 +55,23 @@ impl Family {
 /// Where the routes of one prefix lead: their kinds, and what they say of it.
 pub(super) type Leads = Vec<(RouteType, Vec<RouteAttribute>)>;
 
-/// Returns the routes to other hosts, of all tables.
+/// The routes to other hosts, of all tables.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) routes: Routes<Leads>,
+    /// Whether some hold for some sources only (IPv6's `from`).
+    pub(super) are_by_source: bool,
+}
+
+/// Returns the routes of a family.
 ///
 /// # Errors
 ///
 /// If there are more than `most`, or the kernel does not list them.
-pub(super) fn routes(family: Family, most: usize) -> io::Result<Routes<Leads>> {
+pub(super) fn routes(family: Family, most: usize) -> io::Result<Listed> {
     let mut request = RouteMessage::default();
     request.header.address_family = family.number();
-    let (mut routes, mut count) = (Routes::<Leads>::new(), 0);
+    let (mut found, mut count) = (Listed::default(), 0);
     let request = RouteNetlinkMessage::GetRoute(request);
     let listed = dump_strictly(
         request,
@@ -76,20 +84,22 @@ pub(super) fn routes(family: Family, most: usize) -> io::Result<Routes<Leads>> {
             if count > most {
                 return Found::Behind;
             }
-            match read(route) {
-                Some(route) => Found::Item(route),
-                None => Found::Nothing,
-            }
+            let is_by_source = route.header.source_prefix_length > 0;
+            let Some(route) = read(route) else {
+                return Found::Nothing;
+            };
+            found.are_by_source |= is_by_source;
+            Found::Item(route)
         },
     );
     for (table, prefix, kind, says) in listed?.items {
-        let leads = routes.entry(table).or_default().entry(prefix).or_default();
-        leads.push((kind, says));
+        let table = found.routes.entry(table).or_default();
+        table.entry(prefix).or_default().push((kind, says));
     }
     if count > most {
         return Err(io::Error::other(format!("there are more than {most}")));
     }
-    Ok(routes)
+    Ok(found)
 }
 
 /// Reads a route, if it leads to other hosts.
@@ -128,27 +138,55 @@ fn read(route: RouteMessage) -> Option<(u32, IpNet, RouteType, Vec<RouteAttribut
     (table != LOCAL && !is_cloned).then_some((table, prefix.trunc(), kind, says))
 }
 
-/// Returns the prefixes of destinations that rules name.
+/// The rules by which the kernel chooses a table of routes.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// The prefixes of destinations that they name.
+    pub(super) destinations: Vec<IpNet>,
+    /// Whether some depend on what differs between a backend's packet and the same from its frontend.
+    pub(super) are_by_sender: bool,
+}
+
+/// Returns the rules of a family.
 ///
 /// # Errors
 ///
 /// If the kernel does not list them.
-pub(super) fn rules(family: Family) -> io::Result<Vec<IpNet>> {
+pub(super) fn rules(family: Family) -> io::Result<Rules> {
     let mut request = RuleMessage::default();
     request.header.family = family.number();
-    let listed = dump(RouteNetlinkMessage::GetRule(request), |message| {
-        let RouteNetlinkMessage::NewRule(rule) = message else {
-            return None;
-        };
-        let length = rule.header.dst_len;
-        rule.attributes
-            .iter()
-            .find_map(|attribute| match attribute {
-                RuleAttribute::Destination(ip) => Some(IpNet::new(*ip, length).ok()?.trunc()),
-                _ => None,
-            })
-    });
-    Ok(listed?.items)
+    let listed = dump(
+        RouteNetlinkMessage::GetRule(request),
+        |message| match message {
+            RouteNetlinkMessage::NewRule(rule) => Some(rule),
+            _ => None,
+        },
+    )?;
+    let destinations = listed.items.iter().filter_map(destination);
+    Ok(Rules {
+        destinations: destinations.collect(),
+        are_by_sender: !listed.unread.is_empty() || listed.items.iter().any(is_by_sender),
+    })
+}
+
+fn destination(rule: &RuleMessage) -> Option<IpNet> {
+    let length = rule.header.dst_len;
+    rule.attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RuleAttribute::Destination(ip) => Some(IpNet::new(*ip, length).ok()?.trunc()),
+            _ => None,
+        })
+}
+
+/// Returns whether a rule selects packets by their source, by a mark, which may come from the source, or by their source
+/// port.
+fn is_by_sender(rule: &RuleMessage) -> bool {
+    rule.attributes.iter().any(|attribute| match attribute {
+        RuleAttribute::Source(_) | RuleAttribute::SourcePortRange(_) => true,
+        RuleAttribute::FwMark(word) | RuleAttribute::FwMask(word) => *word != 0,
+        _ => false,
+    })
 }
 
 /// Asks for the way of a packet of this host's own to `address`. If there is none, nothing is known of it.
@@ -187,4 +225,34 @@ pub(super) fn ask(address: IpAddr) -> Way {
         way.mtu = None;
     }
     way
+}
+
+#[cfg(test)]
+mod tests {
+    use rtnetlink::packet_route::rule::RulePortRange;
+
+    use super::*;
+
+    #[test]
+    fn rules_by_source_mark_or_source_port_depend_on_the_sender() {
+        let source = "10.1.1.3".parse().unwrap();
+        let range = RulePortRange { start: 80, end: 80 };
+        for (attributes, expected) in [
+            (vec![], false),
+            (vec![RuleAttribute::L3MDev(true)], false),
+            (vec![RuleAttribute::Table(254)], false),
+            (vec![RuleAttribute::Destination(source)], false),
+            (vec![RuleAttribute::Iifname("eth1".to_owned())], false),
+            (vec![RuleAttribute::SuppressPrefixLen(0)], false),
+            (vec![RuleAttribute::Source(source)], true),
+            (vec![RuleAttribute::FwMark(0x80)], true),
+            // `fwmark 0/0x80`: all without this bit.
+            (vec![RuleAttribute::FwMask(0x80)], true),
+            (vec![RuleAttribute::SourcePortRange(range)], true),
+        ] {
+            let mut rule = RuleMessage::default();
+            rule.attributes = attributes;
+            assert_eq!(is_by_sender(&rule), expected, "{rule:?}");
+        }
+    }
 }

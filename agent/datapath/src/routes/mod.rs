@@ -28,7 +28,7 @@ use crate::{
         messages::{Gathered, Messages, Noted, kind},
     },
     routes::{
-        ask::{Family, ask, routes, rules},
+        ask::{Family, Listed, Rules, ask, routes, rules},
         borders::{borders, samples, without_repeats},
         guests::guests,
         way::Way,
@@ -74,6 +74,10 @@ pub struct Known {
     pub(crate) ways: BTreeMap<IpNet, Way>,
     /// The networks of this host's pods and guests, as far as routes tell.
     pub guests: BTreeSet<IpNet>,
+    /// Whether IPv4's routes may be others for a backend's packet than for the same from its frontend.
+    pub(crate) are_by_sender_v4: bool,
+    /// As [`Self::are_by_sender_v4`], of IPv6.
+    pub(crate) are_by_sender_v6: bool,
 }
 
 /// Follows the routes from now on, in the network namespace of the caller.
@@ -123,18 +127,40 @@ fn look() -> Known {
         Vec::new()
     });
     for family in [Family::V4, Family::V6] {
-        if let Err(error) = look_at(family, &links, &mut known) {
+        let mut are_by_sender = true;
+        if let Err(error) = look_at(family, &links, &mut known, &mut are_by_sender) {
             warn!(%error, "the routes of {family} are not known: SNAT gives this node's address, and envelopes go by the \
                    MTU of interfaces");
+        }
+        match family {
+            Family::V4 => known.are_by_sender_v4 = are_by_sender,
+            Family::V6 => known.are_by_sender_v6 = are_by_sender,
         }
     }
     known
 }
 
-fn look_at(family: Family, links: &[Link], known: &mut Known) -> io::Result<()> {
-    let routes = routes(family, MOST_ROUTES)?;
+/// Looks at the routes of a family. `are_by_sender`: whether they may be others for a backend's packet than for the same
+/// from its frontend.
+fn look_at(
+    family: Family,
+    links: &[Link],
+    known: &mut Known,
+    are_by_sender: &mut bool,
+) -> io::Result<()> {
+    let Rules {
+        destinations,
+        are_by_sender: are_rules,
+    } = rules(family)?;
+    // IPv4 has no such routes.
+    *are_by_sender = are_rules || family == Family::V6;
+    let Listed {
+        routes,
+        are_by_source,
+    } = routes(family, MOST_ROUTES)?;
+    *are_by_sender = are_rules || are_by_source;
     known.guests.extend(guests(&routes, links));
-    let borders = borders(routes, rules(family)?.into_iter().chain(family.prefixes()));
+    let borders = borders(routes, destinations.into_iter().chain(family.prefixes()));
     if borders.len() > MOST_BORDERS {
         let error = format!(
             "their {} prefixes are more than {MOST_BORDERS}",

@@ -35,6 +35,8 @@ pub(crate) struct Journey<'a> {
     pub(crate) backend: Option<SocketAddr>,
     /// What the last program left with the packet.
     tag: u16,
+    /// The index of the interface that it came in by; 0: it is a process's.
+    came_by: u32,
 }
 
 /// Later packets come so many nanoseconds after the one before: what is limited by time is not to be
@@ -71,6 +73,7 @@ impl<'a> Journey<'a> {
             steps: Vec::new(),
             backend: None,
             tag: 0,
+            came_by: 0,
         }
     }
 
@@ -109,6 +112,7 @@ impl<'a> Journey<'a> {
         interface: &'a Interface,
         frame: Vec<u8>,
     ) -> Result<(End, Vec<u8>), TraceError> {
+        self.came_by = interface.index;
         self.follow(Place::Driver(interface), frame, interface.is_ethernet)
     }
 
@@ -188,7 +192,9 @@ impl<'a> Journey<'a> {
                         Next::Over(end) => return Ok((end, outcome.frame)),
                         Next::On => return Ok((End::Leaves, outcome.frame)),
                         Next::Out(out) => {
-                            frame = outcome.frame;
+                            // The kernel replaces the link's header, which there is by now.
+                            frame = relink(&outcome.frame, true, out);
+                            is_ethernet = out.is_ethernet;
                             Place::Egress(out)
                         }
                     }
@@ -214,6 +220,7 @@ impl<'a> Journey<'a> {
         let arrival = Arrival {
             frame,
             interface: interface.index,
+            came_by: self.came_by,
             is_ethernet: interface.is_ethernet,
             kind: 0,
             tag: self.tag,
@@ -305,14 +312,20 @@ impl<'a> Journey<'a> {
                 let end = if is_told { End::Rejected } else { End::Leaves };
                 (format!("back out by {}", interface.name), Next::Over(end))
             }
-            Verdict::Send => self.sent(interface, &outcome.deeds, is_told),
+            Verdict::Send => self.sent(hook, interface, &outcome.deeds, is_told),
             Verdict::Other(number) => (format!("the program returns {number}"), Next::On),
         };
         self.steps.push(Step::Verdict { verdict });
         next
     }
 
-    fn sent(&self, interface: &'a Interface, deeds: &[Deed], is_told: bool) -> (String, Next<'a>) {
+    fn sent(
+        &self,
+        hook: Hook,
+        interface: &'a Interface,
+        deeds: &[Deed],
+        is_told: bool,
+    ) -> (String, Next<'a>) {
         let sent = deeds.iter().rev().find_map(|deed| match deed {
             Deed::Send { interface, how } => Some((*interface, *how)),
             _ => None,
@@ -328,6 +341,9 @@ impl<'a> Journey<'a> {
         }
         let text = match how {
             How::ToPeer => format!("handed to the other end of {name}, past the stack"),
+            How::ToNeighbour if hook == Hook::Egress => {
+                format!("sent to {name}, by the route from the address that it has now")
+            }
             How::ToNeighbour => format!("sent out by {name} to the next hop, past the stack"),
             How::AsItIs if index == interface.index => {
                 format!("sent back out by {name}, past the stack")

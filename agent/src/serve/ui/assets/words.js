@@ -41,4 +41,5 @@ export const PASSED = {
   socket_forgotten: "A socket asked more frontends than it remembers.",
   bind_refused: "A process may not have the port of a service's NodePort.",
   through_stack: "Sent on by the stack: fragments, neighbours, options.",
+  rerouted: "Left by the way of its frontend's address, not by that of its backend's.",
 };
