@@ -138,6 +138,12 @@ fn a_socket_that_is_older_than_its_service_is_destroyed_by_an_agent_that_may_not
     let ways = ways(&world, &service, "pod-a");
     let clients = ways.map(|(frontend, _)| Client::connect(&world, frontend));
     let direct = ways.map(|(_, backend)| Client::connect(&world, backend));
+    // Without a backend, its process would be refused the connection that it makes anew.
+    let mut empty = service.json();
+    empty["backends"] = json!({});
+    world.apply(&json!({ "event": "UpdateService", "service": empty }).to_string());
+    thread::sleep(SETTLED);
+    assert_eq!(cured(&world), [0, 0, 0]);
     world.update(&service);
     for (client, (frontend, _)) in clients.iter().zip(ways) {
         client.is_aborted();

@@ -77,7 +77,7 @@ impl Older {
 
     /// Returns true if the socket is one, in one of the cgroups that are `covered`.
     pub(crate) fn has(&self, socket: &Socket, memory: &Memory, covered: &Covered) -> bool {
-        !memory.has(socket) && covered.has(socket.cgroup) && self.frontends.has(socket.peer)
+        !memory.has(socket) && covered.has(socket.cgroup) && self.frontends.serve(socket.peer)
     }
 
     /// Returns those of the sockets that a sweep has found that the program did not leave where they were before.
