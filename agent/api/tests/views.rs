@@ -164,6 +164,7 @@ fn status() -> Status {
         stale_sockets: StaleSockets {
             destroyed_udp: 10,
             destroyed_tcp: 11,
+            moved_udp: 12,
             trouble: Some("the kernel does not list sockets".to_owned()),
         },
         source: Some(source()),
@@ -365,6 +366,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "stale_sockets": {
             "destroyed_udp": 10,
             "destroyed_tcp": 11,
+            "moved_udp": 12,
             "trouble": "the kernel does not list sockets",
         },
         "source": source,

@@ -21,7 +21,7 @@ use ipnet::IpNet;
 use shunt_common::{Guarded, V4, V6, registry};
 use tokio::{sync::watch::Receiver, task::JoinHandle};
 
-use shunt_model::{Changes, Frontend, FrontendKind, Locations};
+use shunt_model::{Changes, Frontend, FrontendKind, Locations, Protocol};
 
 use crate::{
     attach::{
@@ -513,9 +513,11 @@ impl Datapath {
         self.announce(added.iter().chain(changed), false);
         let before = self.publisher.departures();
         let published = self.publisher.publish_with(changes, ready);
-        // Of an endpoint that is only unready the backend left before, and its leaving for good
-        // changes nothing in the tables.
-        self.tell_sweeper(before, self.stale_sockets.has_spared());
+        // A UDP socket may wait for a frontend, or for its first backend. Of an endpoint that is only unready the backend
+        // left before, and its leaving for good changes nothing in the tables.
+        let mut new = added.iter().chain(changed);
+        let may_serve = new.any(|(key, _)| key.protocol == Protocol::Udp);
+        self.tell_sweeper(before, may_serve || self.stale_sockets.has_spared());
         published
     }
 
@@ -573,7 +575,7 @@ impl Datapath {
         }
     }
 
-    /// The sockets whose backend is gone, to be destroyed.
+    /// The sockets without a backend, to be cured.
     pub const fn stale_sockets(&self) -> &Arc<StaleSockets> {
         &self.stale_sockets
     }

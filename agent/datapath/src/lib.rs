@@ -77,7 +77,7 @@ pub use self::{
     },
     routes::Known as KnownRoutes,
     sweep::{
-        stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
+        stale::{Cured, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,
         unlisted::Unlisted,
     },

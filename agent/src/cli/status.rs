@@ -471,12 +471,15 @@ fn stale_sockets(sockets: &StaleSockets) -> String {
     let StaleSockets {
         destroyed_udp,
         destroyed_tcp,
+        moved_udp,
         trouble,
     } = sockets;
-    let destroyed = format!("{destroyed_udp} of UDP and {destroyed_tcp} of TCP destroyed");
+    let cured = format!(
+        "{destroyed_udp} of UDP and {destroyed_tcp} of TCP destroyed, {moved_udp} of UDP connected anew"
+    );
     match trouble {
-        Some(trouble) => format!("{destroyed}; now they stay: {trouble}"),
-        None => destroyed,
+        Some(trouble) => format!("{cured}; now they stay: {trouble}"),
+        None => cured,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use shunt_datapath::{
-    Destroyed, InterfaceState, InterfaceStatus, SocketLb, SocketStatus, TableUse, UplinkState,
+    Cured, InterfaceState, InterfaceStatus, SocketLb, SocketStatus, TableUse, UplinkState,
     UplinkStatus,
 };
 use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
@@ -33,8 +33,8 @@ pub struct Figures {
     pub sockets: SocketHooks,
     /// How full the tables are.
     pub tables: Vec<TableUse>,
-    /// Sockets that were destroyed because their backend is gone.
-    pub destroyed: Destroyed,
+    /// Sockets of the node's processes that had no backend.
+    pub sockets_cured: Cured,
 }
 
 /// Service ports, by the policy that leaves them without an endpoint.
@@ -106,7 +106,7 @@ impl Figures {
             uplinks: uplinks(datapath.uplinks()),
             sockets: SocketHooks::of(&datapath.sockets()),
             tables: tables.collect(),
-            destroyed: datapath.stale_sockets().destroyed(),
+            sockets_cured: datapath.stale_sockets().cured(),
         }
     }
 }

@@ -217,10 +217,15 @@ fn source(state: ClusterState) -> Source {
 }
 
 fn stale_sockets(sockets: &datapath::StaleSockets) -> StaleSockets {
-    let datapath::Destroyed { udp, tcp } = sockets.destroyed();
+    let datapath::Cured {
+        moved_udp,
+        destroyed_udp,
+        destroyed_tcp,
+    } = sockets.cured();
     StaleSockets {
-        destroyed_udp: udp,
-        destroyed_tcp: tcp,
+        destroyed_udp,
+        destroyed_tcp,
+        moved_udp,
         trouble: sockets.trouble(),
     }
 }

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::id,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::Value;
@@ -17,14 +18,17 @@ use crate::{
 };
 
 /// All that it needs, as `setpriv` names them.
-const NEEDED: [&str; 3] = ["bpf", "net_admin", "perfmon"];
+pub(crate) const NEEDED: [&str; 3] = ["bpf", "net_admin", "perfmon"];
 
 /// The agent with these capabilities alone, as a command of its own. Dropping it removes it.
-struct Confined(PathBuf);
+pub(crate) struct Confined(PathBuf);
 
 impl Confined {
-    fn new(name: &str, capabilities: &[&str]) -> Self {
-        let path = env::temp_dir().join(format!("shunt-confined-{}-{name}", id()));
+    pub(crate) fn new(name: &str, capabilities: &[&str]) -> Self {
+        // Tests of one process may have the same name.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("shunt-confined-{}-{name}-{number}", id()));
         let capabilities = format!(",+{}", capabilities.join(",+"));
         let binary = binary();
         let binary = binary.display();
@@ -37,7 +41,7 @@ impl Confined {
         Self(path)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -87,6 +87,7 @@ mod sockets_answers;
 mod sockets_choice;
 mod sockets_containers;
 mod sockets_leaks;
+mod sockets_moved;
 mod sockets_mptcp;
 mod sockets_node_port;
 mod sockets_pods;

@@ -13,7 +13,7 @@ use shunt_tests::{Transport, by_length, wait_until};
 use crate::{
     dual_stack::service,
     host_world,
-    stale_sockets::{Client, SETTLED, SOON, destroyed, flags, listing_world},
+    stale_sockets::{Client, SETTLED, SOON, destroyed, destroying_world, flags},
     world::resync_with,
 };
 
@@ -26,7 +26,7 @@ const KILLS: (usize, usize) = (2, 20);
 
 #[test]
 fn a_sweep_that_a_kill_has_cut_off_is_ended_by_the_next_agent() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, agent)) = destroying_world(&[]) else {
         return;
     };
     let pods = ["pod-a", "pod-b"];
@@ -58,7 +58,7 @@ fn a_sweep_that_a_kill_has_cut_off_is_ended_by_the_next_agent() {
         // What is new goes elsewhere all the same.
         Client::connect_in(unattended.sandbox.node(), frontend)
             .is_answered_by(pods[(round + 1) % 2]);
-        world = unattended.start(&flags);
+        world = unattended.start_of(agent.path(), &flags);
         world.apply(&resync_with(&[after.json()]));
         wait_until("all are destroyed", AT_LAST, || (left() == 0).then_some(())).unwrap();
     }
@@ -76,7 +76,7 @@ const AT_ONE_ADDRESS: usize = 20_000;
 
 #[test]
 fn of_many_sockets_those_at_a_removed_backend_are_destroyed_soon() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, _agent)) = destroying_world(&[]) else {
         return;
     };
     let (short, long) = MANY;

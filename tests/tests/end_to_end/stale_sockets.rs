@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -17,10 +18,11 @@ use shunt_tests::{
 };
 
 use crate::{
-    dual_stack::{Family, service, world_with_flags},
+    capabilities::{Confined, NEEDED},
+    dual_stack::{Family, service},
     host_world::{self, lose},
     service::Service,
-    world::{REQUEST, World, resync_with},
+    world::{REQUEST, World, binary, resync_with},
 };
 
 /// How soon a socket is off a backend that is gone.
@@ -50,6 +52,22 @@ pub(crate) fn flags() -> [String; 4] {
 
 /// A world of both families, whose node's processes are clients.
 pub(crate) fn host_world(further: &[&str]) -> Option<World> {
+    host_world_of(&binary(), further)
+}
+
+/// The same, if this kernel lists the sockets of both transports, so that stale ones can be found.
+pub(crate) fn listing_world(further: &[&str]) -> Option<World> {
+    are_listed().then(|| host_world(further))?
+}
+
+/// The same, with an agent that may not touch the sockets of other processes, so that it destroys them.
+pub(crate) fn destroying_world(further: &[&str]) -> Option<(World, Confined)> {
+    let confined = Confined::new("destroying", &NEEDED);
+    let world = are_listed().then(|| host_world_of(confined.path(), further))?;
+    Some((world?, confined))
+}
+
+fn host_world_of(agent: &Path, further: &[&str]) -> Option<World> {
     if !is_root() {
         eprintln!("skipped: needs root");
         return None;
@@ -59,20 +77,19 @@ pub(crate) fn host_world(further: &[&str]) -> Option<World> {
         .iter()
         .map(String::as_str)
         .chain(further.iter().copied());
-    world_with_flags(&flags.collect::<Vec<_>>())
+    World::of(agent, &flags.collect::<Vec<_>>())
 }
 
-/// The same, if this kernel lists the sockets of both transports, so that stale ones can be found.
-pub(crate) fn listing_world(further: &[&str]) -> Option<World> {
-    for transport in [Transport::Udp, Transport::Tcp] {
-        if let Some(why) = unlisted(transport) {
-            eprintln!(
-                "skipped: this kernel does not list {transport} sockets with what they remember: {why}"
-            );
-            return None;
-        }
+fn are_listed() -> bool {
+    let unlisted = [Transport::Udp, Transport::Tcp]
+        .into_iter()
+        .find_map(|transport| Some((transport, unlisted(transport)?)));
+    if let Some((transport, why)) = &unlisted {
+        eprintln!(
+            "skipped: this kernel does not list {transport} sockets with what they remember: {why}"
+        );
     }
-    host_world(further)
+    unlisted.is_none()
 }
 
 /// A connected UDP socket of a process on the node.
@@ -96,7 +113,7 @@ impl Client {
     }
 
     /// What the backend says.
-    fn ask(&self) -> io::Result<String> {
+    pub(crate) fn ask(&self) -> io::Result<String> {
         self.0.send(b"?")?;
         let mut answer = [0; 512];
         let length = self.0.recv(&mut answer)?;
@@ -124,7 +141,7 @@ impl Client {
 }
 
 /// The same IPv4 address and port, as an IPv6 socket has it.
-fn mapped(address: SocketAddr) -> SocketAddr {
+pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
         IpAddr::V6(_) => address,
@@ -133,7 +150,7 @@ fn mapped(address: SocketAddr) -> SocketAddr {
 
 /// A service's frontends at its ClusterIP, and beside each the backend on `pod`: IPv4, IPv6, and
 /// IPv4 of an IPv6 socket.
-fn ways(world: &World, service: &Service, pod: &str) -> [(SocketAddr, SocketAddr); 3] {
+pub(crate) fn ways(world: &World, service: &Service, pod: &str) -> [(SocketAddr, SocketAddr); 3] {
     let [v4, v6] = Family::BOTH.map(|family| {
         let frontend = family.target(service.cluster_ip()).address();
         (frontend, family.backend(world, pod))
@@ -141,17 +158,23 @@ fn ways(world: &World, service: &Service, pod: &str) -> [(SocketAddr, SocketAddr
     [v4, v6, (mapped(v4.0), mapped(v4.1))]
 }
 
+/// The numbers of UDP and TCP sockets that were destroyed.
 pub(crate) fn destroyed(world: &World) -> (u64, u64) {
+    let [_, udp, tcp] = cured(world);
+    (udp, tcp)
+}
+
+/// The number of UDP sockets that were moved, and those of UDP and TCP sockets that were destroyed.
+pub(crate) fn cured(world: &World) -> [u64; 3] {
     let status = world.shunt(&["status", "-o", "json"]).json();
     let stale = &status["stale_sockets"];
     assert_eq!(stale["trouble"], Value::Null);
-    let count = |name: &str| stale[name].as_u64().unwrap();
-    (count("destroyed_udp"), count("destroyed_tcp"))
+    ["moved_udp", "destroyed_udp", "destroyed_tcp"].map(|name| stale[name].as_u64().unwrap())
 }
 
 #[test]
 fn a_connected_udp_socket_leaves_a_removed_backend() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, _agent)) = destroying_world(&[]) else {
         return;
     };
     let before = service(&world, Transport::Udp, &["pod-a"]);
@@ -206,7 +229,7 @@ fn a_connected_udp_socket_leaves_a_removed_backend() {
 
 #[test]
 fn a_socket_that_could_not_be_connected_elsewhere_leaves_a_removed_backend_too() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, _agent)) = destroying_world(&[]) else {
         return;
     };
     let lost = lose(world.sandbox.node());
@@ -235,7 +258,7 @@ fn a_socket_that_could_not_be_connected_elsewhere_leaves_a_removed_backend_too()
 
 #[test]
 fn a_socket_at_a_backend_that_stays_is_left_alone() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, _agent)) = destroying_world(&[]) else {
         return;
     };
     let both = service(&world, Transport::Udp, &["pod-a", "pod-b"]);
@@ -295,7 +318,7 @@ fn a_socket_of_a_pod_is_left_to_the_programs_on_its_interface() {
 
 #[test]
 fn an_agent_destroys_at_its_start_what_became_stale_without_one() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, agent)) = destroying_world(&[]) else {
         return;
     };
     let before = service(&world, Transport::Udp, &["pod-a"]);
@@ -312,7 +335,7 @@ fn an_agent_destroys_at_its_start_what_became_stale_without_one() {
         .for_each(|client| client.is_answered_by("pod-a"));
     let flags = flags();
     let flags = flags.each_ref().map(String::as_str);
-    let mut world = unattended.start(&flags);
+    let mut world = unattended.start_of(agent.path(), &flags);
     asked
         .iter()
         .for_each(|client| client.is_answered_by("pod-a"));
@@ -366,7 +389,7 @@ fn look(world: &mut World) {
 
 #[test]
 fn tcp_outlives_its_backend_unless_it_is_to_be_terminated() {
-    let Some(mut world) = listing_world(&[]) else {
+    let Some((mut world, _agent)) = destroying_world(&[]) else {
         return;
     };
     let service = service(&world, Transport::Tcp, &["pod-a"]);
@@ -387,7 +410,7 @@ fn tcp_outlives_its_backend_unless_it_is_to_be_terminated() {
 
 #[test]
 fn tcp_is_terminated_when_its_endpoint_is_gone_and_not_before() {
-    let Some(mut world) = listing_world(&["--terminate-tcp"]) else {
+    let Some((mut world, _agent)) = destroying_world(&["--terminate-tcp"]) else {
         return;
     };
     let service = service(&world, Transport::Tcp, &["pod-a"]);

@@ -80,7 +80,7 @@ fn an_agent_that_cannot_list_udp_sockets_says_so_and_ends_those_of_tcp() {
         panic!("one line of the host is to say it: {status}");
     };
     assert!(why.contains("/sys/kernel/btf/vmlinux"), "{why}");
-    let stale = json!({ "destroyed_udp": 0, "destroyed_tcp": 1, "trouble": why });
+    let stale = json!({ "destroyed_udp": 0, "destroyed_tcp": 1, "moved_udp": 0, "trouble": why });
     assert_eq!(status["stale_sockets"], stale);
     let shown = world.shunt(&["status"]).output;
     let mut shown = shown.lines().filter(|line| line.starts_with("HOST:"));

@@ -309,6 +309,26 @@ fn the_port_of_the_probes_can_be_another_one() {
     }
 }
 
+/// Of all that the agent is not allowed by itself, this is what it needs to connect sockets of others.
+#[test]
+fn a_component_lets_the_agent_move_sockets_of_processes() {
+    let overlay = "resources: [deploy/overlays/replace-kube-proxy]\n";
+    let component = "components: [deploy/components/move-sockets]\n";
+    for (kustomization, is_allowed) in [
+        (overlay.to_owned(), false),
+        (format!("{overlay}{component}"), true),
+    ] {
+        let Some(objects) = rendered_with(&kustomization) else {
+            return;
+        };
+        let mut pod = pod(&objects).unwrap();
+        let agent = pod.containers.remove(0).security_context.unwrap();
+        let added = agent.capabilities.unwrap().add.unwrap();
+        assert_eq!(added.contains(&"SYS_PTRACE".to_owned()), is_allowed);
+        assert_eq!(pod.host_pid.unwrap_or_default(), is_allowed);
+    }
+}
+
 /// The job is called as in the rules, and the port is the one where the agent answers.
 #[test]
 fn a_pod_monitor_has_the_agents_scraped() {

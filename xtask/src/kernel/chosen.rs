@@ -23,7 +23,7 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; programs that tell; cleanup.
-pub(super) const END_TO_END: [&str; 33] = [
+pub(super) const END_TO_END: [&str; 34] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
     "dsr::a_node_port_is_answered",
@@ -39,6 +39,7 @@ pub(super) const END_TO_END: [&str; 33] = [
     "snat::a_flow_to_a_remote_backend",
     "sockets::a_process_of_the_node_is_a_client",
     "sockets_answers::a_socket_remembers",
+    "sockets_moved::",
     "sockets_mptcp::",
     "sockets_node_port::a_node_port_is_at_every_address",
     "sockets_pods::a_backend_that_is_the_node_itself",

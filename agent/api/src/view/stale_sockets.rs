@@ -1,10 +1,10 @@
-//! What became of sockets whose backend is gone.
+//! What became of sockets without a backend.
 
 use serde::Serialize;
 
 use crate::proto;
 
-/// The sockets of the node's processes whose backend is gone. The order of the fields is the order
+/// The sockets of the node's processes that had no backend. The order of the fields is the order
 /// in JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StaleSockets {
@@ -12,6 +12,8 @@ pub struct StaleSockets {
     pub destroyed_udp: u64,
     /// How many TCP sockets were.
     pub destroyed_tcp: u64,
+    /// How many UDP sockets were connected to a backend anew since the agent's start.
+    pub moved_udp: u64,
     /// Why they stay, if they do.
     pub trouble: Option<String>,
 }
@@ -21,11 +23,13 @@ impl From<StaleSockets> for proto::StaleSockets {
         let StaleSockets {
             destroyed_udp,
             destroyed_tcp,
+            moved_udp,
             trouble,
         } = sockets;
         Self {
             destroyed_udp,
             destroyed_tcp,
+            moved_udp,
             trouble,
         }
     }
@@ -36,11 +40,13 @@ impl From<proto::StaleSockets> for StaleSockets {
         let proto::StaleSockets {
             destroyed_udp,
             destroyed_tcp,
+            moved_udp,
             trouble,
         } = message;
         Self {
             destroyed_udp,
             destroyed_tcp,
+            moved_udp,
             trouble,
         }
     }

@@ -21,6 +21,7 @@ use crate::{
     error::DatapathError,
     netlink::links::Link,
     object::xdp::XdpMode,
+    sweep::covered::Coverage,
 };
 
 impl Datapath {
@@ -33,7 +34,23 @@ impl Datapath {
     /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
     pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
         self.copy_outgrown();
-        self.sockets.attach(&mut self.object)
+        self.sockets.attach(&mut self.object)?;
+        let SocketStatus {
+            cgroup,
+            is_root,
+            hooks,
+            ..
+        } = self.sockets.status();
+        if let Some(cgroup) = cgroup
+            && !hooks.is_empty()
+        {
+            self.stale_sockets.cover(if is_root {
+                Coverage::All
+            } else {
+                Coverage::Below(cgroup)
+            });
+        }
+        Ok(())
     }
 
     /// What is translated at the socket.

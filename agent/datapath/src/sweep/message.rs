@@ -29,6 +29,9 @@ const STORAGES: u16 = 20;
 const STORAGE: u16 = 1;
 const STORAGE_VALUE: u16 = 3;
 
+/// The attribute with the number of a socket's cgroup, `INET_DIAG_CGROUP_ID` (Linux 5.9).
+const CGROUP: u16 = 21;
+
 /// Messages begin at multiples of 4 bytes (`NLMSG_ALIGNTO`).
 const ALIGNMENT: usize = 4;
 
@@ -115,6 +118,10 @@ pub(crate) struct Socket {
     pub(crate) id: SocketId,
     /// What it is connected to. That of an IPv6 socket that speaks IPv4 is an IPv4 address.
     pub(crate) peer: SocketAddr,
+    /// The lower half of its inode's number.
+    pub(crate) inode: u32,
+    /// The number of its cgroup (version 2), if the kernel returns it.
+    pub(crate) cgroup: Option<u64>,
     /// Its values in the tables that the request names.
     pub(crate) storages: Vec<Connected>,
 }
@@ -218,10 +225,14 @@ fn answer(message: &NetlinkBuffer<&[u8]>) -> Result<Answer, Malformed> {
             let (reply, attributes) = payload
                 .split_at_checked(size_of::<Reply>())
                 .ok_or(Malformed)?;
-            let Reply { family, id, .. } = bytemuck::pod_read_unaligned(reply);
+            let Reply {
+                family, id, inode, ..
+            } = bytemuck::pod_read_unaligned(reply);
             Answer::Socket(Socket {
                 id,
                 peer: peer(family, &id)?,
+                inode,
+                cgroup: cgroup(attributes)?,
                 storages: storages(attributes)?,
             })
         }
@@ -243,6 +254,15 @@ fn storages(attributes: &[u8]) -> Result<Vec<Connected>, Malformed> {
         }
     }
     Ok(found)
+}
+
+/// Returns the number of the cgroup in a socket's attributes.
+fn cgroup(attributes: &[u8]) -> Result<Option<u64>, Malformed> {
+    let Some(attribute) = of_kind(attributes, CGROUP).next() else {
+        return Ok(None);
+    };
+    let number = attribute?.value().try_into().map_err(|_| Malformed)?;
+    Ok(Some(u64::from_ne_bytes(number)))
 }
 
 /// The attributes of a kind. After one that is malformed there is none.

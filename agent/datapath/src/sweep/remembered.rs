@@ -60,13 +60,10 @@ impl Remembered {
         })
     }
 
-    /// Returns the cookie and the pair of each UDP socket in the calling thread's network namespace.
-    pub(crate) fn of_udp(&self) -> io::Result<Vec<(u64, Pair)>> {
-        match &self.udp {
-            Ok(iterator) => read(iterator),
-            // Logged at the start.
-            Err(_) => Ok(Vec::new()),
-        }
+    /// Returns the cookie and the pair of each UDP socket in the calling thread's network namespace, that of its last
+    /// connection first; `None` if they cannot be listed.
+    pub(crate) fn of_udp(&self) -> Option<io::Result<Vec<(u64, Pair)>>> {
+        self.udp.as_ref().ok().map(read)
     }
 
     /// Returns the tables with which TCP sockets are listed, if they can be.

@@ -1,8 +1,7 @@
 //! Which sockets are on a backend that is gone, and what becomes of them.
 
 use std::{
-    collections::{HashMap, HashSet},
-    io,
+    collections::HashMap,
     net::SocketAddr,
     sync::{
         Mutex, PoisonError,
@@ -11,29 +10,26 @@ use std::{
 };
 
 use aya::Ebpf;
-use nix::errno::Errno;
-use shunt_common::{
-    V4, V6,
-    socket::{Connected, Endpoint, Pair},
-};
-use thiserror::Error;
+use shunt_common::socket::{Connected, Pair};
 
 use crate::{
     error::DatapathError,
-    maps::family::FromIp as _,
     sweep::{
         bell::Bell,
+        covered::Coverage,
+        destroy::{SweepError, destroy},
+        frontends::Frontends,
         generations::Generations,
+        lost::{Memory, address},
         message::{Kind, Socket, SocketId, kinds},
         remembered::{Remembered, Tables},
         sock_diag::{BATCH, SockDiag},
+        udp::{ESTABLISHED, UdpSockets},
         unlisted::Unlisted,
     },
 };
 
-/// States of a socket (`net/tcp_states.h`) in which a process may wait for its peer. A connected
-/// UDP socket is in the first.
-const ESTABLISHED: u32 = 1 << 1;
+/// States of a socket (`net/tcp_states.h`) in which a process may wait for its peer, besides `ESTABLISHED`.
 const SYN_SENT: u32 = 1 << 2;
 const FIN_WAIT1: u32 = 1 << 4;
 const FIN_WAIT2: u32 = 1 << 5;
@@ -47,7 +43,7 @@ pub struct StaleSockets {
     unlisted: Vec<Unlisted>,
     generations: Generations,
     pub(crate) bell: Bell,
-    destroyed_udp: AtomicU64,
+    udp: UdpSockets,
     destroyed_tcp: AtomicU64,
     /// Whether a TCP socket was left because its endpoint is only unready.
     has_spared: AtomicBool,
@@ -72,35 +68,19 @@ pub struct StaleConnection {
     pub backend: SocketAddr,
 }
 
-/// UDP sockets with a pair whose backend is gone: the socket's cookie, and the peer that it has if it is
-/// connected to that pair's. A socket may remember two pairs, and is connected to one of them.
-type Gone = HashSet<(u64, SocketAddr)>;
-
 /// Says of each connection whether its endpoint is gone from its service port, and not merely
 /// unable to take new connections: the backend table has neither.
 pub type IsGone = Box<dyn FnMut(Vec<StaleConnection>) -> Vec<bool> + Send>;
 
-/// How many sockets were destroyed.
+/// How many sockets were cured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Destroyed {
-    /// Of UDP.
-    pub udp: u64,
-    /// Of TCP.
-    pub tcp: u64,
-}
-
-/// Stale sockets stay.
-#[derive(Debug, Error)]
-pub(crate) enum SweepError {
-    /// The kernel does not tell of sockets.
-    #[error("the kernel does not list sockets: {0}")]
-    List(io::Error),
-    /// It cannot do what is needed.
-    #[error("this kernel cannot destroy sockets: it was built without CONFIG_INET_DIAG_DESTROY")]
-    Unsupported,
-    /// It does not want to.
-    #[error("the kernel does not destroy sockets: {0}")]
-    Destroy(io::Error),
+pub struct Cured {
+    /// UDP sockets that were connected to their frontend anew.
+    pub moved_udp: u64,
+    /// UDP sockets that were destroyed.
+    pub destroyed_udp: u64,
+    /// TCP sockets that were destroyed.
+    pub destroyed_tcp: u64,
 }
 
 impl StaleSockets {
@@ -112,19 +92,26 @@ impl StaleSockets {
             remembered,
             generations: Generations::open(ebpf)?,
             bell: Bell::default(),
-            destroyed_udp: AtomicU64::new(0),
+            udp: UdpSockets::new(Frontends::open(ebpf)?),
             destroyed_tcp: AtomicU64::new(0),
             has_spared: AtomicBool::new(false),
             trouble: Mutex::new(None),
         })
     }
 
-    /// How many sockets were destroyed since the agent's start.
-    pub fn destroyed(&self) -> Destroyed {
-        Destroyed {
-            udp: self.destroyed_udp.load(Ordering::Relaxed),
-            tcp: self.destroyed_tcp.load(Ordering::Relaxed),
+    /// Returns how many sockets were cured since the agent's start.
+    pub fn cured(&self) -> Cured {
+        Cured {
+            moved_udp: self.udp.moved.load(Ordering::Relaxed),
+            destroyed_udp: self.udp.destroyed.load(Ordering::Relaxed),
+            destroyed_tcp: self.destroyed_tcp.load(Ordering::Relaxed),
         }
+    }
+
+    /// Has UDP sockets of these cgroups connected anew from now on: the programs run for them.
+    pub(crate) fn cover(&self, coverage: Coverage) {
+        // The programs are attached once.
+        let _ = self.udp.coverage.set(coverage);
     }
 
     /// Returns the sockets that the kernel does not list, of those that are to leave a backend that is
@@ -149,38 +136,32 @@ impl StaleSockets {
         self.has_spared.load(Ordering::Relaxed)
     }
 
-    /// Destroys the UDP sockets whose backend is gone, and if there is a way to tell them, the TCP
-    /// sockets whose endpoint is. Gives how many those were.
+    /// Connects the UDP sockets anew whose backend is gone, or that are older than their frontend. If there is a way to
+    /// tell them, destroys the TCP sockets whose endpoint is gone. Returns how many those were.
     ///
     /// What the kernel lists may be something else when it is destroyed: each socket is named by
     /// its cookie, its address and its peer's, so that it is not another one, and has not connected
-    /// to another peer. Listing comes before destroying, which moves sockets in the tables that are
+    /// to another peer. Listing comes before moving and destroying, which move sockets in the tables that are
     /// listed.
-    pub(crate) fn sweep(&self, is_gone: Option<&mut IsGone>) -> Result<Destroyed, SweepError> {
-        let udp = self.sweep_udp()?;
-        let tcp = match is_gone {
+    pub(crate) fn sweep(&self, is_gone: Option<&mut IsGone>) -> Result<Cured, SweepError> {
+        let (moved_udp, destroyed_udp) = match self.remembered.of_udp() {
+            Some(remembered) => {
+                let remembered = remembered.map_err(SweepError::List)?;
+                self.udp
+                    .sweep(&Memory::new(remembered, &self.generations))?
+            }
+            // Logged at the start.
+            None => (0, 0),
+        };
+        let destroyed_tcp = match is_gone {
             Some(is_gone) => self.sweep_tcp(is_gone)?,
             None => 0,
         };
-        Ok(Destroyed { udp, tcp })
-    }
-
-    /// Destroys the UDP sockets whose backend is gone. Sock_diag lists sockets only if there are any:
-    /// what they remember comes from the iterator.
-    fn sweep_udp(&self) -> Result<u64, SweepError> {
-        let gone = self.gone(self.remembered.of_udp())?;
-        if gone.is_empty() {
-            return Ok(0);
-        }
-        let mut destroyed = 0;
-        let mut diag = SockDiag::open().map_err(SweepError::List)?;
-        for kind in kinds(libc::IPPROTO_UDP) {
-            let stale = stale_udp(&mut diag, kind, &gone)?;
-            for batch in stale.chunks(BATCH) {
-                destroyed += destroy(&mut diag, kind, batch, &self.destroyed_udp)?;
-            }
-        }
-        Ok(destroyed)
+        Ok(Cured {
+            moved_udp,
+            destroyed_udp,
+            destroyed_tcp,
+        })
     }
 
     /// Destroys the TCP sockets whose endpoint is gone.
@@ -203,10 +184,11 @@ impl StaleSockets {
                 let gone = batch.iter().zip(&verdicts).filter(|(_, is_gone)| **is_gone);
                 let gone: Vec<SocketId> = gone.map(|((id, _), _)| *id).collect();
                 spared |= gone.len() < batch.len();
-                destroyed += destroy(&mut diag, kind, &gone, &self.destroyed_tcp)?;
+                destroyed += destroy(&mut diag, kind, &gone)?;
             }
         }
         self.has_spared.store(spared, Ordering::Relaxed);
+        self.destroyed_tcp.fetch_add(destroyed, Ordering::Relaxed);
         Ok(destroyed)
     }
 
@@ -221,7 +203,9 @@ impl StaleSockets {
         let states = ESTABLISHED | SYN_SENT | FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT;
         let mut stale = Vec::new();
         diag.dump(kind, states, &tables.all(), |socket| {
-            let Socket { id, peer, storages } = socket;
+            let Socket {
+                id, peer, storages, ..
+            } = socket;
             let mut pairs = storages.iter().filter_map(Connected::pair);
             let is_stale =
                 |pair: &Pair| address(&pair.peer) == peer && self.generations.is_gone(pair);
@@ -231,23 +215,14 @@ impl StaleSockets {
         Ok(stale)
     }
 
-    /// The sockets with a pair whose backend is gone.
-    fn gone(&self, remembered: io::Result<Vec<(u64, Pair)>>) -> Result<Gone, SweepError> {
-        let remembered = remembered.map_err(SweepError::List)?.into_iter();
-        let gone = remembered.filter(|(_, pair)| self.generations.is_gone(pair));
-        Ok(gone
-            .map(|(cookie, pair)| (cookie, address(&pair.peer)))
-            .collect())
-    }
-
     /// Notes how a sweep went. Gives what is wrong, the first time that it is.
-    pub(crate) fn note(&self, swept: Result<Destroyed, SweepError>) -> Option<String> {
+    pub(crate) fn note(&self, swept: Result<Cured, SweepError>) -> Option<String> {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match swept {
-            Ok(destroyed) => {
+            Ok(cured) => {
                 // A sweep that had nothing to destroy says nothing about destroying.
-                let is_over = destroyed != Destroyed::default()
-                    || matches!(*trouble, Some(SweepError::List(_)));
+                let has_destroyed = cured.destroyed_udp + cured.destroyed_tcp > 0;
+                let is_over = has_destroyed || matches!(*trouble, Some(SweepError::List(_)));
                 if is_over {
                     *trouble = None;
                 }
@@ -272,19 +247,6 @@ fn missed([udp, tcp]: [Option<&Unlisted>; 2], swept: Swept) -> Vec<Unlisted> {
     udp.into_iter().chain(tcp).cloned().collect()
 }
 
-/// Returns the UDP sockets of a kind whose pairs are among `gone`. A socket that was disconnected since, or
-/// that a process connected elsewhere, has another peer than its pair.
-fn stale_udp(diag: &mut SockDiag, kind: Kind, gone: &Gone) -> Result<Vec<SocketId>, SweepError> {
-    let mut stale = Vec::new();
-    diag.dump(kind, ESTABLISHED, &[], |Socket { id, peer, .. }| {
-        if gone.contains(&(id.cookie(), peer)) {
-            stale.push(id);
-        }
-    })
-    .map_err(SweepError::List)?;
-    Ok(stale)
-}
-
 /// Returns those of a second list of sockets and their pairs that are in the first one alike.
 fn of_both(first: &[(SocketId, Pair)], mut second: Vec<(SocketId, Pair)>) -> Vec<(SocketId, Pair)> {
     let first: HashMap<u64, &Pair> = first.iter().map(|(id, pair)| (id.cookie(), pair)).collect();
@@ -299,45 +261,10 @@ fn connection(pair: &Pair) -> StaleConnection {
     }
 }
 
-fn address(endpoint: &Endpoint) -> SocketAddr {
-    let Endpoint { address, port } = endpoint;
-    let ip = match address.v4() {
-        Some(address) => V4::ip(address),
-        None => V6::ip(address.v6()),
-    };
-    SocketAddr::new(ip, u16::from_be(*port))
-}
-
-/// Destroys sockets, and counts those that were.
-fn destroy(
-    diag: &mut SockDiag,
-    kind: Kind,
-    sockets: &[SocketId],
-    total: &AtomicU64,
-) -> Result<u64, SweepError> {
-    let (mut destroyed, mut refused) = (0, None);
-    diag.destroy(kind, sockets, |outcome| match outcome {
-        Ok(()) => destroyed += 1,
-        // Closed meanwhile, or connected to another peer.
-        Err(Errno::ENOENT) => {}
-        Err(error) => refused = Some(error),
-    })
-    .map_err(SweepError::Destroy)?;
-    total.fetch_add(destroyed, Ordering::Relaxed);
-    match refused {
-        // Where some are destroyed, the others have ended meanwhile.
-        Some(error) if destroyed == 0 => Err(match error {
-            Errno::EOPNOTSUPP => SweepError::Unsupported,
-            error => SweepError::Destroy(error.into()),
-        }),
-        _ => Ok(destroyed),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytemuck::Zeroable as _;
-    use shunt_common::socket::Mapped;
+    use shunt_common::socket::{Endpoint, Mapped};
 
     use super::*;
 

@@ -1,4 +1,5 @@
-//! The sweeper: a thread that destroys sockets whose backend is gone, whenever backends have left.
+//! The sweeper: a thread that connects UDP sockets without a backend anew, and destroys sockets whose backend is gone and
+//! that cannot be connected, whenever backends have left or come.
 
 use std::{
     io,
@@ -11,10 +12,10 @@ use tracing::{info, warn};
 
 use crate::sweep::{
     bell::Heard,
-    stale::{Destroyed, IsGone, StaleSockets},
+    stale::{Cured, IsGone, StaleSockets},
 };
 
-/// When the thread looks again after it was told, and after it has destroyed any.
+/// When the thread looks again after it was told, and after it has cured any.
 ///
 /// The first look comes after the backend's new generation is in the table. It sees every socket
 /// that had connected by then. It can miss two:
@@ -38,7 +39,7 @@ const REST: u32 = 3;
 const SHORTEST_REST: Duration = Duration::from_millis(25);
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
-/// Destroys stale sockets until it is stopped.
+/// Cures stale sockets until it is stopped.
 #[derive(Debug)]
 pub struct Sweeper {
     sockets: Arc<StaleSockets>,
@@ -84,10 +85,20 @@ fn run(sockets: &StaleSockets, mut is_gone: Option<&mut IsGone>) {
         let start = Instant::now();
         let swept = sockets.sweep(is_gone.as_deref_mut());
         let took = start.elapsed();
-        if let Ok(Destroyed { udp, tcp }) = swept
-            && udp + tcp > 0
+        if let Ok(Cured {
+            moved_udp,
+            destroyed_udp,
+            destroyed_tcp,
+        }) = swept
+            && moved_udp + destroyed_udp + destroyed_tcp > 0
         {
-            info!(udp, tcp, ?took, "destroyed sockets whose backend is gone");
+            info!(
+                moved_udp,
+                destroyed_udp,
+                destroyed_tcp,
+                ?took,
+                "cured sockets without a backend"
+            );
             again = AGAIN.iter();
         }
         if let Some(trouble) = sockets.note(swept) {

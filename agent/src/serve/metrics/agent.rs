@@ -156,7 +156,7 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
         uplinks,
         sockets,
         tables: _,
-        destroyed,
+        sockets_cured,
     } = figures;
     for (name, help, value) in [
         (
@@ -228,7 +228,16 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
         "shunt_sockets_destroyed",
         "Sockets of the node's processes that were destroyed because their backend is gone",
         &["protocol"],
-        [of("UDP", destroyed.udp), of("TCP", destroyed.tcp)],
+        [
+            of("UDP", sockets_cured.destroyed_udp),
+            of("TCP", sockets_cured.destroyed_tcp),
+        ],
+    )?;
+    samples.counter(
+        "shunt_sockets_moved",
+        "Connected UDP sockets of the node's processes that were connected to a backend anew",
+        &[],
+        one(sockets_cured.moved_udp),
     )
 }
 

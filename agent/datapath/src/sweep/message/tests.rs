@@ -26,6 +26,7 @@ fn reply_with(family: i32, id: SocketId, further: &[u8]) -> Vec<u8> {
         family: family as u8,
         state: 1,
         id,
+        inode: 7,
         ..Reply::zeroed()
     };
     // `INET_DIAG_SHUTDOWN`, padded.
@@ -61,6 +62,8 @@ fn a_socket_has_its_peer() {
         let socket = Socket {
             id,
             peer: SocketAddr::new(peer, 53),
+            inode: 7,
+            cgroup: None,
             storages: Vec::new(),
         };
         assert_eq!(
@@ -164,6 +167,23 @@ fn a_socket_has_what_is_in_each_table() {
     assert_eq!(read(&values), Ok(connected.to_vec()));
     // Of another table.
     assert_eq!(read(&[values[0], &values[1][1..]]), Err(Malformed));
+}
+
+#[test]
+fn a_socket_has_the_number_of_its_cgroup() {
+    let read = |value: &[u8]| {
+        let id = id(Ipv6Addr::UNSPECIFIED);
+        let reply = reply_with(libc::AF_INET, id, &attribute(CGROUP, value));
+        match answers(&reply).next().unwrap()? {
+            Answer::Socket(socket) => Ok(socket.cgroup),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        read(&0x1_0000_0002u64.to_ne_bytes()),
+        Ok(Some(0x1_0000_0002))
+    );
+    assert_eq!(read(&[1; 4]), Err(Malformed));
 }
 
 #[test]
