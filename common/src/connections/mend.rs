@@ -175,7 +175,7 @@ fn other_key<F: Wide, S: Slot>(half: Half<S>) -> Key<F> {
 /// What the other half of this one must have seen, as far as that can be told.
 #[inline(always)]
 const fn seen_by_other(half: Meta, signal: Signal) -> u16 {
-    let mut seen = half.seen() & (Meta::ASSURED | Meta::OPENED);
+    let mut seen = half.seen() & (Meta::ASSURED | Meta::OPENED | Meta::RULED);
     let mut bit = 0;
     while bit < MIRRORED.len() {
         let (own, others) = MIRRORED[bit];

@@ -74,6 +74,9 @@ impl Meta {
     /// The backend has answered a SYN in the established connection by an acknowledgment. The mark is its
     /// number, which the client's RST has. In the reply half.
     pub const CHALLENGED: u16 = 4096;
+    /// The host's routes depended on more than the destination when the connection was opened, so its replies may have to
+    /// leave by another interface than the stack chooses. In both halves.
+    pub const RULED: u16 = 8192;
 
     /// The slot's owner writes this, and never a version twice in a row.
     #[inline(always)]

@@ -82,7 +82,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             connection: Connection {
                 forward: key(&pair.forward),
                 reply: key(&pair.reply),
-                seen: meta.seen() & Meta::OPENED,
+                seen: meta.seen() & (Meta::OPENED | Meta::RULED),
                 generation: Link(slot.load(place::LINK)).generation(),
                 backend: facts.backend(),
                 service: facts.service(),
@@ -147,7 +147,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     pub fn carry(&self, snapshot: &Snapshot<F>, now: u32) -> Result<(), Refused> {
         let connection = Connection {
             // What both halves have from the begin, so that it does not give way meanwhile.
-            seen: snapshot.forward.bits & (Meta::OPENED | Meta::ASSURED),
+            seen: snapshot.forward.bits & (Meta::OPENED | Meta::ASSURED | Meta::RULED),
             ..snapshot.connection
         };
         self.open(&connection, now)?;

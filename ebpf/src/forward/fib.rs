@@ -1,10 +1,7 @@
 //! FIB lookup: asking the kernel's routing tables for a packet's way.
 
 use aya_ebpf::bindings::bpf_fib_lookup as FibLookup;
-use shunt_common::{
-    Tuple, V4, V6,
-    variables::{RULES_V4, RULES_V6},
-};
+use shunt_common::{Tuple, V4, V6};
 
 use crate::{
     ctx::access::{Access, AccessError},
@@ -29,14 +26,10 @@ pub(crate) trait Routed: Rewrite + Tables {
 
     /// Whether the kernel has a setting `rp_filter` for the family.
     const HAS_REVERSE_PATH_FILTER: bool;
-
-    /// The word that says whether the family's routes may depend on more than the destination.
-    const RULES: u32;
 }
 
 impl Routed for V4 {
     const HAS_REVERSE_PATH_FILTER: bool = true;
-    const RULES: u32 = RULES_V4;
 
     #[inline(always)]
     fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup) {
@@ -57,7 +50,6 @@ impl Routed for V4 {
 
 impl Routed for V6 {
     const HAS_REVERSE_PATH_FILTER: bool = false;
-    const RULES: u32 = RULES_V6;
 
     #[inline(always)]
     fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup) {

@@ -25,7 +25,6 @@ use crate::{
         scratch::Origin,
         services::{count_refused, drop_refused},
         tables::ORIGINS,
-        variables::VARIABLES,
     },
     packet::{link::Link, parsed::Packet},
     rewrite::icmp_error::IcmpError,
@@ -38,12 +37,6 @@ const LEAVING: u32 = 1 << 31;
 /// after all that is done to the packet in between.
 #[derive(Clone, Copy)]
 pub(crate) struct LeavingIndex(u32);
-
-/// Returns whether packets may have to leave by another interface than the one where the stack has sent them.
-#[inline(always)]
-pub(crate) fn may_be_elsewhere<F: Routed>() -> bool {
-    VARIABLES.get(F::RULES).is_some_and(|rules| *rules != 0)
-}
 
 /// Finds the way of a packet of this protocol that leaves with the tuple `leaves`; `None` if it leads out of the interface
 /// where the packet is, or if there is none. `is_bound` returns whether the packet keeps the stack's way, whatever its own is.

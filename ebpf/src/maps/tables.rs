@@ -15,6 +15,7 @@ use crate::maps::{
     constants::Constants,
     handover::HandsOver,
     scratch::{Arrival, Halfway, Hop, Opening, Origin, Way},
+    variables::Ruled,
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -93,7 +94,7 @@ const PATHS: usize = 4096;
 pub(crate) type FrontendServices = Array<u32, 65_536, MMAPABLE>;
 
 /// A family's tables and constants.
-pub(crate) trait Tables: Constants + Tracked + HandsOver {
+pub(crate) trait Tables: Constants + Tracked + HandsOver + Ruled {
     fn frontends() -> &'static Frontends<Self>;
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;

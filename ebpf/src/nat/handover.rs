@@ -196,7 +196,8 @@ fn recall_from_resized<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> boo
     snapshot.connection.backend = facts.backend();
     snapshot.connection.service = facts.service();
     snapshot.connection.generation = Link(pair.forward.slot.load(place::LINK)).generation();
-    snapshot.connection.seen = pair.forward.meta.seen() & (Meta::OPENED | Meta::ASSURED);
+    snapshot.connection.seen =
+        pair.forward.meta.seen() & (Meta::OPENED | Meta::ASSURED | Meta::RULED);
     snapshot.forward.bits = pair.forward.meta.seen();
     snapshot.forward.last = Times(pair.forward.slot.load(place::TIMES)).last_seen();
     snapshot.reply.bits = pair.reply.meta.seen();

@@ -16,6 +16,7 @@ use crate::{
         handover::is_going_on,
         scratch::Opening,
         tables::Tables,
+        variables::has_rules,
     },
     nat::{
         conntrack::{self, Find},
@@ -118,6 +119,9 @@ pub(crate) fn open<F: Open>(
     } else {
         0
     };
+    if has_rules::<F>() {
+        new.seen |= Meta::RULED;
+    }
     new.backend = destination.backend;
     new.generation = destination.generation;
     new.service = destination.service;

@@ -6,12 +6,13 @@ use shunt_common::{Counter, FrontendKey, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::{leaving, own, stack},
+    forward::{own, stack},
     lb::frontend,
     maps::{
         counters::{count, drop_packet},
         scratch::Arrival,
         services::{count_translated, drop_refused},
+        variables::has_rules,
     },
     nat::{
         fragments,
@@ -74,7 +75,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
         }
     }
     // One of the host's own keeps its address.
-    let leave = if translated.source != packet.tuple.source && leaving::may_be_elsewhere::<F>() {
+    let leave = if translated.source != packet.tuple.source && has_rules::<F>() {
         F::leave(context, packet, translated)
     } else {
         Leave::Here

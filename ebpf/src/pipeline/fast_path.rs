@@ -8,7 +8,7 @@
 
 use shunt_common::{
     Counter, FrontendKey, Hook, TCP, Tuple, UDP,
-    connections::{Facts, Key, Role, Slot as _, place},
+    connections::{Facts, Key, Meta, Role, Slot as _, place},
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         verdict::Verdict,
     },
     forward::{
-        leaving, own,
+        own,
         redirect::{self, HopIndex},
         stack,
     },
@@ -109,7 +109,6 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::Translate(_) if hook == Hook::Egress && own::is_direct_reply(context) => {
             return Some(Verdict::PASS);
         }
-        Action::Translate(half) if is_elsewhere::<F, C>(context, hook, &half) => return None,
         Action::Translate(half) => F::connections().read(half)?,
         Action::Pass
             if hook == Hook::Egress
@@ -123,8 +122,12 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::Clash if own::is_request(context) => return Some(Verdict::PASS),
         Action::General | Action::Clash => return None,
     };
-    // The general path mends it.
-    if is_broken(&hit, flow.now) {
+    // The general path mends it, or sends it elsewhere.
+    if is_broken(&hit, flow.now)
+        || hook == Hook::Egress
+            && hit.meta.has(Meta::RULED)
+            && F::is_elsewhere(context, hit.index, hit.meta.version())
+    {
         return None;
     }
     let role = hit.meta.role();
@@ -200,12 +203,6 @@ fn came<F: Rewrite, T: SegmentMut>(network: &F::Header, transport: &T) -> Tuple<
         source_port: transport.ports().source,
         destination_port: transport.ports().destination,
     }
-}
-
-/// Returns whether the packet of this reply half has to leave by another interface.
-#[inline(always)]
-fn is_elsewhere<F: Program<C>, C: Access>(context: &C, hook: Hook, half: &Half) -> bool {
-    hook == Hook::Egress && leaving::may_be_elsewhere::<F>() && F::is_elsewhere(context, half)
 }
 
 /// Sends a translated packet, whose network header is at `begin`, to its hop or through the stack.

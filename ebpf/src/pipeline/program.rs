@@ -10,7 +10,7 @@ use crate::{
     },
     forward::fib::Routed,
     lb::{draw::Draw, maglev::Maglev},
-    nat::{again::Again, open::Open, own_flow::OwnFlow, wanted::Half},
+    nat::{again::Again, open::Open, own_flow::OwnFlow},
     packet::{link::Link, parsed::Packet},
     pipeline::{leaving::Leave, opened::Opened},
 };
@@ -43,7 +43,7 @@ pub(crate) trait Program<C: Access>:
     fn lower_mss(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> bool;
 
     /// [`crate::pipeline::leaving::is_elsewhere`], of a packet of the connection that has this reply half.
-    fn is_elsewhere(context: &C, half: &Half) -> bool;
+    fn is_elsewhere(context: &C, index: u32, version: u32) -> bool;
 
     /// [`crate::pipeline::leaving::decide`].
     fn leave(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> Leave;

@@ -15,7 +15,6 @@ use crate::{
         verdict::Verdict,
     },
     maps::{conntrack::Tracked as _, counters::count},
-    nat::wanted::Half,
     packet::{
         error::ParseError,
         extensions::{self, WalkExtensions},
@@ -226,8 +225,8 @@ macro_rules! subprograms {
             }
 
             #[inline(always)]
-            fn is_elsewhere(context: &$context, half: &Half) -> bool {
-                $elsewhere(context.raw(), half.index, half.meta.version()) != 0
+            fn is_elsewhere(context: &$context, index: u32, version: u32) -> bool {
+                $elsewhere(context.raw(), index, version) != 0
             }
 
             #[inline(always)]
