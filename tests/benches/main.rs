@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     if let Some(played) = parts.into_iter().find_map(|part| part()) {
         return played;
     }
+    shunt_tests::measure_agents();
     match Bench::new(Options::parse()).and_then(Bench::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -52,7 +52,7 @@ mod wait;
 
 pub use self::{
     ack::Ack,
-    agent::Agent,
+    agent::{Agent, measure_agents},
     api_server::{ApiServer, Faults, Kind},
     binary::agent_binary,
     cgroup::{Cgroup, own_cgroup},
