@@ -8,7 +8,7 @@
 
 use shunt_common::{
     Counter, FrontendKey, Hook, TCP, Tuple, UDP,
-    connections::{Facts, Key, Meta, Role, Slot as _, place},
+    connections::{Facts, Hit, Key, Meta, Role, Slot as _, place},
 };
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     maps::{
         addresses::{are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod},
         clock::now,
+        conntrack::Words,
         constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
         guarded::{Filtered, guards, is_cluster_range},
@@ -123,11 +124,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::General | Action::Clash => return None,
     };
     // The general path mends it, or sends it elsewhere.
-    if is_broken(&hit, flow.now)
-        || hook == Hook::Egress
-            && hit.meta.has(Meta::RULED)
-            && F::is_elsewhere(context, hit.index, hit.meta.version())
-    {
+    if is_broken(&hit, flow.now) || hook == Hook::Egress && is_elsewhere(context, &hit) {
         return None;
     }
     let role = hit.meta.role();
@@ -203,6 +200,12 @@ fn came<F: Rewrite, T: SegmentMut>(network: &F::Header, transport: &T) -> Tuple<
         source_port: transport.ports().source,
         destination_port: transport.ports().destination,
     }
+}
+
+/// Returns true if the reply of this connection has to leave by another interface.
+#[inline(always)]
+fn is_elsewhere<F: Program<C>, C: Access>(context: &C, hit: &Hit<F, Words>) -> bool {
+    hit.meta.has(Meta::RULED) && F::is_elsewhere(context, hit.index, hit.meta.version())
 }
 
 /// Sends a translated packet, whose network header is at `begin`, to its hop or through the stack.
