@@ -50,7 +50,7 @@ impl<F: Family> Backend<F> {
         self.flags & Self::OWNER
     }
 
-    /// Whether the two belong to one service port.
+    /// Returns whether the two belong to one service port.
     #[inline]
     pub const fn has_owner_of(&self, other: &Self) -> bool {
         self.owner() == other.owner()
@@ -73,7 +73,7 @@ impl BackendConnections {
         Self((generation as u64) << Self::COUNT_BITS)
     }
 
-    /// Whether it is the count of the backend with this generation.
+    /// Returns whether it is the count of the backend with this generation.
     #[inline]
     pub const fn is_of(self, generation: u16) -> bool {
         self.0 >> Self::COUNT_BITS == generation as u64

@@ -71,7 +71,7 @@ impl Folded {
         self.0 as u32
     }
 
-    /// Whether it is 0, of which one's complement has two.
+    /// Returns whether it is 0, of which one's complement has two.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0 || self.0 == 0xffff

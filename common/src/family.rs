@@ -15,13 +15,13 @@ pub trait Address: Pod + Copy + Debug + Ord + Hash + Send + Sync {
     /// The address's words, for sums and masks.
     fn words(&self) -> &[u32];
 
-    /// Whether this is the unspecified address, all bits 0, which nobody has.
+    /// Returns whether this is the unspecified address, all bits 0, which nobody has.
     #[inline]
     fn is_unspecified(&self) -> bool {
         self.words().iter().all(|word| *word == 0)
     }
 
-    /// Whether this address and `other` agree in every bit of `mask`.
+    /// Returns whether this address and `other` agree in every bit of `mask`.
     #[inline]
     fn matches(&self, other: &Self, mask: &Self) -> bool {
         self.words()

@@ -21,7 +21,7 @@ impl FlowKind {
     /// Each of them.
     pub const ALL: Self = Self(15);
 
-    /// Whether it is one of those, or some of them are.
+    /// Returns whether it is one of those, or some of them are.
     #[inline(always)]
     pub const fn is_among(self, others: Self) -> bool {
         self.0 & others.0 != 0
@@ -183,8 +183,8 @@ pub struct FlowEnds {
 }
 
 impl FlowEnds {
-    /// Whether these words of a connection of this family differ from what is wanted. The caller reads each word of the
-    /// table once.
+    /// Returns whether these words of a connection of this family differ from what is wanted. The caller reads each
+    /// word of the table once.
     #[inline(always)]
     pub const fn differs(have: u64, want: u64, mask: u64) -> bool {
         (have ^ want) & mask != 0

@@ -165,7 +165,7 @@ impl Cell {
         (self.0 >> Self::OFFSET_BITS) as u32 & Self::MAX_COUNT
     }
 
-    /// Whether all flags of `flags` are set.
+    /// Returns whether all flags of `flags` are set.
     #[inline]
     pub const fn has(self, flags: u16) -> bool {
         (self.0 >> Self::FLAGS_SHIFT) as u16 & flags == flags

@@ -94,19 +94,19 @@ impl FilterPlace {
         }
     }
 
-    /// Whether frontends may have the address, if its word is this. If not, none has.
+    /// Returns whether frontends may have the address, if its word is this. If not, none has.
     #[inline]
     pub const fn has_frontends(self, word: u64) -> bool {
         word as u32 & self.mask == self.mask
     }
 
-    /// Whether the address may be guarded, if its word is this. If not, it is none by itself.
+    /// Returns whether the address may be guarded, if its word is this. If not, it is none by itself.
     #[inline]
     pub const fn is_guarded(self, word: u64) -> bool {
         (word | Self::SOURCE) >> 32 & self.mask as u64 == self.mask as u64
     }
 
-    /// Whether SNAT may give connections the address, if its word is this. If not, it does not.
+    /// Returns whether SNAT may give connections the address, if its word is this. If not, it does not.
     #[inline]
     pub const fn is_source(self, word: u64) -> bool {
         word & Self::SOURCE != 0

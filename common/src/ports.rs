@@ -32,7 +32,7 @@ impl PortRange {
         Some(Self { first, count })
     }
 
-    /// Whether `port`, in network order, is one of them.
+    /// Returns whether `port`, in network order, is one of them.
     #[inline]
     pub const fn contains(&self, port: u16) -> bool {
         u16::from_be(port).wrapping_sub(self.first) < self.count

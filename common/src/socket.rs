@@ -205,7 +205,7 @@ impl<S: Words> PairIn<S> {
         (self.load(place::VERSION) == version).then_some(Connected(words))
     }
 
-    /// Whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody
+    /// Returns whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody
     /// may be writing it.
     #[inline(always)]
     fn is_of(self, side: usize, endpoint: &Endpoint) -> bool {

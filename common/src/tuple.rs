@@ -56,7 +56,7 @@ impl<F: Family> Tuple<F> {
             .replace_all(self.destination.words(), new.destination.words())
     }
 
-    /// Whether `new` has the same ports.
+    /// Returns whether `new` has the same ports.
     #[inline]
     pub const fn has_ports_of(&self, new: &Self) -> bool {
         self.source_port == new.source_port && self.destination_port == new.destination_port

@@ -135,7 +135,7 @@ impl Bench {
         &self.options
     }
 
-    /// Whether a study of this name is wanted, or any whose name begins so.
+    /// Returns whether a study of this name is wanted, or any whose name begins so.
     pub(crate) fn wants(&self, name: &str) -> bool {
         let only = &self.options.only;
         only.is_empty()
@@ -144,7 +144,7 @@ impl Bench {
                 .any(|text| name.contains(text.as_str()) || text.starts_with(name))
     }
 
-    /// Whether this study is wanted, and no other of its suite.
+    /// Returns whether this study is wanted, and no other of its suite.
     pub(crate) fn wants_only(&self, name: &str) -> bool {
         let only = &self.options.only;
         let suite = name.split('/').next().unwrap_or(name);

@@ -194,7 +194,7 @@ impl Answer {
         }
     }
 
-    /// Whether the backend saw the client's own address and port.
+    /// Returns whether the backend saw the client's own address and port.
     pub fn source_kept(&self) -> bool {
         self.peer == self.client
     }

@@ -47,7 +47,7 @@ pub struct ConsulSettings {
     pub address: IpAddr,
     /// Its port of HTTP; the others follow.
     pub port: u16,
-    /// Whether nobody may do anything without a token.
+    /// True if nobody may do anything without a token.
     pub acl: bool,
     /// How many servers elect a leader.
     pub servers: u32,

@@ -35,7 +35,7 @@ pub fn listen() -> Result<()> {
     prctl::set_pdeathsig(Signal::SIGTERM).context("cannot follow the parent process")
 }
 
-/// Whether the user wants to stop.
+/// Returns whether the user wants to stop.
 pub fn is_requested() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }

@@ -168,7 +168,7 @@ impl fmt::Debug for Namespace {
     }
 }
 
-/// Whether this process may make namespaces.
+/// Returns whether this process may make namespaces.
 pub fn is_root() -> bool {
     geteuid().is_root()
 }

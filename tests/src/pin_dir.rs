@@ -26,7 +26,7 @@ const BPFFS: &str = "/sys/fs/bpf";
 #[derive(Debug)]
 pub struct PinDir {
     path: PathBuf,
-    /// Whether the bpf file system is to go, too.
+    /// True if the bpf file system is to go, too.
     unmount: bool,
 }
 
@@ -76,7 +76,7 @@ impl Drop for PinDir {
     }
 }
 
-/// Whether anything is pinned. The kernel's own files (`kernel/bpf/preload`) have a dot in their
+/// Returns whether anything is pinned. The kernel's own files (`kernel/bpf/preload`) have a dot in their
 /// names, which no other can have.
 fn is_used() -> bool {
     let mut entries = fs::read_dir(BPFFS).into_iter().flatten().flatten();

@@ -124,7 +124,7 @@ pub(crate) fn resolve(root: &Path, name: &str) -> Result<String> {
     .with_context(|| format!("there is no revision {name}"))
 }
 
-/// Whether the repository has the commit: a shallow clone may not.
+/// Returns whether the repository has the commit: a shallow clone may not.
 fn is_known(root: &Path, revision: &str) -> bool {
     process::output(git(root).args(["cat-file", "-t", revision])).is_ok_and(|kind| kind == "commit")
 }

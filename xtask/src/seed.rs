@@ -33,7 +33,7 @@ pub(crate) fn seed(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file is of one of the workspace's packages.
+/// Returns whether a file is of one of the workspace's packages.
 fn is_ours(name: &str) -> bool {
     ["shunt", "libshunt", "xtask", "sandbox", "libsandbox"]
         .iter()

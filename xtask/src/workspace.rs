@@ -51,7 +51,7 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command
 }
 
-/// Whether cargo sets this variable for the package that it runs.
+/// Returns whether cargo sets this variable for the package that it runs.
 fn is_of_package(variable: &OsStr) -> bool {
     let name = variable.as_encoded_bytes();
     name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
@@ -66,13 +66,13 @@ pub(crate) fn executable(messages: &str, name: &str) -> Option<PathBuf> {
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
-/// Whether the message is of a test or bench, and not of a program of the same name.
+/// Returns whether the message is of a test or bench, and not of a program of the same name.
 fn is_of_tests(message: &Value) -> bool {
     let kinds = message["target"]["kind"].as_array();
     kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "test" || kind == "bench"))
 }
 
-/// Whether this process is root's: the kernel gives its folder below `/proc` to the effective user.
+/// Returns whether this process is root's: the kernel gives its folder below `/proc` to the effective user.
 pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

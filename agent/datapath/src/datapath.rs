@@ -299,7 +299,7 @@ impl Datapath {
         self.publisher.live()
     }
 
-    /// Whether frontends with this key are put into the tables.
+    /// Returns whether frontends with this key are put into the tables.
     pub const fn translates(&self, key: &shunt_model::FrontendKey) -> bool {
         self.publisher.families().has(key.address)
     }
@@ -309,7 +309,7 @@ impl Datapath {
         self.publisher.families()
     }
 
-    /// Whether the kernel holds no frontend, whoever put it there.
+    /// Returns whether the kernel holds no frontend, whoever put it there.
     ///
     /// # Errors
     ///
@@ -491,7 +491,7 @@ impl Datapath {
         v6.change(address, guarded);
     }
 
-    /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends
+    /// Returns whether packets to pods of this node go there in one hop, so that the interfaces of backends
     /// are to have the programs too.
     pub const fn redirects(&self) -> bool {
         self.peers.is_some()
@@ -550,7 +550,7 @@ impl Datapath {
         self.node_v6.announce(addresses, all);
     }
 
-    /// Whether [`Self::reclaim`] has anything to do.
+    /// Returns whether [`Self::reclaim`] has anything to do.
     pub fn has_retired(&self) -> bool {
         self.publisher.has_retired()
     }

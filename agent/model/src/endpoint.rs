@@ -13,11 +13,11 @@ pub struct Endpoint {
     pub port: u16,
     /// Its share of new connections is weight / sum of weights; 0 receives none.
     pub weight: u32,
-    /// Whether it runs on this node.
+    /// True if it runs on this node.
     pub local: bool,
     /// What it can do at present.
     pub state: EndpointState,
-    /// Whether it still serves while it is [`Terminating`](EndpointState::Terminating): it takes
+    /// True if it still serves while it is [`Terminating`](EndpointState::Terminating): it takes
     /// new connections where nothing else does (Kubernetes KEP-1669). Of no meaning otherwise.
     pub serving: bool,
     /// Which sets it belongs to.

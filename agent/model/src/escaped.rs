@@ -41,7 +41,7 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// Whether a character moves the cursor, ends a line, changes the direction of reading, or cannot
+/// Returns whether a character moves the cursor, ends a line, changes the direction of reading, or cannot
 /// be seen: controls (C0, DEL, C1), line and paragraph separators, bidirectional controls, and the
 /// format characters of Unicode without a shape of their own.
 pub const fn must_be_escaped(c: char) -> bool {

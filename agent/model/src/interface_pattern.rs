@@ -19,7 +19,7 @@ impl InterfacePattern {
     /// How [`Self::Auto`] is written.
     pub const AUTO: &str = "auto";
 
-    /// Whether an interface of this name is meant by it. [`Self::Auto`] does not go by names.
+    /// Returns whether an interface of this name is meant by it. [`Self::Auto`] does not go by names.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Self::Name(known) => known == name,

@@ -38,7 +38,7 @@ pub enum Override {
 }
 
 impl Override {
-    /// Whether both are about the same endpoints: the one replaces the other.
+    /// Returns whether both are about the same endpoints: the one replaces the other.
     pub fn has_target_of(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -56,7 +56,7 @@ impl Override {
         }
     }
 
-    /// Whether the endpoint of the service is meant.
+    /// Returns whether the endpoint of the service is meant.
     pub fn means(&self, of: &ServiceId, endpoint: &Endpoint) -> bool {
         let is_at = |ip: &IpAddr, port: &Option<NonZeroU16>| {
             endpoint.ip == *ip && port.is_none_or(|port| port.get() == endpoint.port)
@@ -118,7 +118,7 @@ impl Overrides {
         Self(all.into_iter().collect())
     }
 
-    /// Whether nothing is changed.
+    /// Returns whether nothing is changed.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -156,7 +156,7 @@ impl Overrides {
         counted.collect::<BTreeSet<IpAddr>>().len() as u32
     }
 
-    /// Whether any endpoint of the service is meant.
+    /// Returns whether any endpoint of the service is meant.
     pub(crate) fn concerns(&self, service: &Service) -> bool {
         let mut endpoints = service.ports.iter().flat_map(|port| &port.endpoints);
         !self.0.is_empty()

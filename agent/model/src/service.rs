@@ -81,14 +81,14 @@ impl Service {
             .copied()
     }
 
-    /// Whether the service lives in the family of `address`: it has an address of that family, or
+    /// Returns whether the service lives in the family of `address`: it has an address of that family, or
     /// none of any family.
     pub fn has_family_of(&self, address: IpAddr) -> bool {
         let mut addresses = self.addresses().peekable();
         addresses.peek().is_none() || addresses.any(|own| own.is_ipv4() == address.is_ipv4())
     }
 
-    /// Whether any of its ports has a node port.
+    /// Returns whether any of its ports has a node port.
     pub fn has_node_ports(&self) -> bool {
         self.ports.iter().any(|port| port.node_port.is_some())
     }

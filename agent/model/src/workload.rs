@@ -155,7 +155,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// Whether the port is one of these.
+    /// Returns whether the port is one of these.
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }

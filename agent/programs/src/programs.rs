@@ -34,7 +34,7 @@ pub struct Arrival<'a> {
     pub interface: u32,
     /// The index of the interface that it came in by; 0: the host has made it.
     pub came_by: u32,
-    /// Whether the interface's packets have an Ethernet header.
+    /// True if the interface's packets have an Ethernet header.
     pub is_ethernet: bool,
     /// For whom the link's header says it is: `PACKET_HOST` and the others of `linux/if_packet.h`.
     pub kind: u32,
@@ -97,7 +97,7 @@ impl Programs {
         Self { _turn: turn }
     }
 
-    /// Whether programs that packets meet use the table of this name.
+    /// Returns whether programs that packets meet use the table of this name.
     pub fn uses(&self, name: &str) -> bool {
         tables::table(name).is_some()
     }

@@ -202,7 +202,7 @@ struct Work {
     writing: JoinSet<(Report, Result<Done, WriteError>)>,
     /// Those routes whose status is being looked at.
     busy: HashSet<Key>,
-    /// Whether one of them is due again.
+    /// True if one of them is due again.
     is_late: bool,
     backoff: Backoff,
     /// When the server may be asked again.

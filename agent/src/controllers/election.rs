@@ -54,13 +54,13 @@ impl Ballot {
         Ok(spec.is_some_and(|spec| holds(&spec, &self.identity, SystemTime::now())))
     }
 
-    /// Whether there is no such Lease. One that cannot be asked for may be there.
+    /// Returns whether there is no such Lease. One that cannot be asked for may be there.
     async fn is_missing(&self) -> bool {
         matches!(self.leases.get_opt(&self.name).await, Ok(None))
     }
 }
 
-/// Whether a Lease is that of `identity`, and not over at `now`. Its times are this candidate's own
+/// Returns whether a Lease is that of `identity`, and not over at `now`. Its times are this candidate's own
 /// then, so nobody else's clock counts.
 fn holds(lease: &LeaseSpec, identity: &str, now: SystemTime) -> bool {
     let LeaseSpec {

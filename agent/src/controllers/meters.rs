@@ -248,12 +248,12 @@ impl ControllerMeters {
             .unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether it knows all that it has to.
+    /// Returns whether it knows all that it has to.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Relaxed) && self.workloads_are_ready.load(Ordering::Relaxed)
     }
 
-    /// Whether it does anything at all.
+    /// Returns whether it does anything at all.
     pub(crate) fn is_alive(&self) -> bool {
         let last = *self
             .last_round

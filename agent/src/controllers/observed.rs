@@ -140,7 +140,7 @@ impl Observed {
         self.links.defined().collect()
     }
 
-    /// Whether all first lists are there.
+    /// Returns whether all first lists are there.
     pub(super) fn is_complete(&self) -> bool {
         self.services_link.is_complete && self.links.are_complete()
     }

@@ -62,12 +62,12 @@ impl WriteError {
         }
     }
 
-    /// Whether somebody else has written since the status was read.
+    /// Returns whether somebody else has written since the status was read.
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// Whether the same would be refused again: it is wrong, or not allowed.
+    /// Returns whether the same would be refused again: it is wrong, or not allowed.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.code(), Some(400 | 403 | 413 | 415 | 422)) || matches!(self, Self::Ask(_))
     }

@@ -13,7 +13,7 @@ pub struct NetfilterConntrack {
     pub udp: Option<u32>,
     /// `nf_conntrack_udp_timeout_stream` in seconds.
     pub udp_stream: Option<u32>,
-    /// Whether to set `nf_conntrack_tcp_be_liberal`.
+    /// True if to set `nf_conntrack_tcp_be_liberal`.
     pub tcp_be_liberal: bool,
     /// What `nf_conntrack_max` is at least.
     pub max: Option<u32>,

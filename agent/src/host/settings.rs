@@ -32,11 +32,11 @@ pub struct HostNeeds<'a> {
     pub snat_ports: PortRange,
     /// Where this node's pods, or the cluster's, take their addresses from.
     pub pod_cidrs: &'a [IpNet],
-    /// Whether interfaces tell this node's pods.
+    /// True if interfaces tell this node's pods.
     pub pods_by_interface: bool,
-    /// Whether IPv4 is used here.
+    /// True if IPv4 is used here.
     pub ipv4: bool,
-    /// Whether IPv6 is.
+    /// True if IPv6 is.
     pub ipv6: bool,
 }
 

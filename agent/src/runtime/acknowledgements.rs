@@ -63,7 +63,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Whether a line may be logged now. Otherwise what it says goes into the summary, by
+    /// Returns whether a line may be logged now. Otherwise what it says goes into the summary, by
     /// [`Self::leave_out`].
     pub(super) fn has_room(&mut self, now: Instant) -> bool {
         // The summary of a window comes before the first line of the next.

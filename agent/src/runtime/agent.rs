@@ -113,7 +113,7 @@ impl Agent {
         self.changes = changes;
     }
 
-    /// Whether applying the event may take long, for the Maglev tables of the services that it brings,
+    /// Returns whether applying the event may take long, for the Maglev tables of the services that it brings,
     /// unless these are there. A quick look.
     pub fn may_take_long(&self, event: &RendererEvent) -> bool {
         // A Resync finds most tables where they were, which it knows only when it has read them back.
@@ -561,7 +561,7 @@ impl Agent {
         }
     }
 
-    /// Whether interfaces wait for their turn to get the programs.
+    /// Returns whether interfaces wait for their turn to get the programs.
     pub const fn is_attaching(&self) -> bool {
         self.datapath.is_attaching()
     }

@@ -15,7 +15,7 @@ const MOST: usize = 64;
 /// What decides whether an event may take effect before another one that came first.
 #[derive(Debug)]
 pub(super) struct Concern {
-    /// Whether its sender goes on without knowing what became of it. Such events keep their order; a
+    /// True if its sender goes on without knowing what became of it. Such events keep their order; a
     /// sender that waits for the answer has seen to that itself.
     pub(super) in_order: bool,
     /// What it is about.
@@ -23,7 +23,7 @@ pub(super) struct Concern {
 }
 
 impl Concern {
-    /// Whether an event of this concern has to come after one of the `earlier` one.
+    /// Returns whether an event of this concern has to come after one of the `earlier` one.
     fn comes_after(&self, earlier: &Self) -> bool {
         self.in_order && earlier.in_order || self.footprint.meets(&earlier.footprint)
     }
@@ -65,23 +65,23 @@ impl<T, K> Default for Aside<T, K> {
 }
 
 impl<T, K: Eq + Hash> Aside<T, K> {
-    /// Whether none waits.
+    /// Returns whether none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether there is room for one more.
+    /// Returns whether there is room for one more.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < MOST
     }
 
-    /// Whether what comes now has to wait for one that waits.
+    /// Returns whether what comes now has to wait for one that waits.
     pub(super) fn holds_up(&self, concern: &Concern) -> bool {
         let mut waiting = self.waiting.iter();
         waiting.any(|earlier| concern.comes_after(&earlier.concern))
     }
 
-    /// Whether any waits for this.
+    /// Returns whether any waits for this.
     pub(super) fn needs(&self, key: &K) -> bool {
         let mut waiting = self.waiting.iter();
         waiting.any(

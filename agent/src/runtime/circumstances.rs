@@ -16,7 +16,7 @@ pub struct Circumstances {
     /// on does so before the event is applied, one that succeeds does so after it has been, and not
     /// at all if the event is refused.
     pub health_checks: HealthCheckChange,
-    /// Whether the event is one of many, of whose success the log says something only if it is asked
+    /// True if the event is one of many, of whose success the log says something only if it is asked
     /// for details (`debug`).
     pub routine: bool,
     /// Services without endpoints, of which the source knows nothing yet but their addresses. With the first Resync,

@@ -14,13 +14,13 @@ use ipnet::IpNet;
 pub struct ClusterState {
     /// Where its events come from, for people.
     pub name: String,
-    /// Whether everything that is followed is up to date.
+    /// True if everything that is followed is up to date.
     pub connected: bool,
     /// Since when it is, or is not.
     pub since: SystemTime,
     /// Why it is not.
     pub trouble: Option<String>,
-    /// Whether all was there once, so that the renderer was told.
+    /// True if all was there once, so that the renderer was told.
     pub synced: bool,
     /// When the server last told of a change.
     pub last_event: Option<SystemTime>,
@@ -68,7 +68,7 @@ pub struct UnreadableObject {
 pub struct ClusterNode {
     /// Its name.
     pub name: String,
-    /// Whether the server knows it.
+    /// True if the server knows it.
     pub found: bool,
     /// Its zone.
     pub zone: Option<String>,

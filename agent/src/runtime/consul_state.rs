@@ -15,13 +15,13 @@ pub struct ConsulState {
     pub datacenter: Option<String>,
     /// Our node there, once it is known.
     pub node: Option<String>,
-    /// Whether two queries give hints for all services, in place of one each.
+    /// True if two queries give hints for all services, in place of one each.
     pub hints: bool,
     /// Queries that are followed.
     pub watches: u64,
     /// Those of them that are not up to date, by service.
     pub stale: BTreeMap<String, StaleWatch>,
-    /// Whether all was there once, so that the renderer was told.
+    /// True if all was there once, so that the renderer was told.
     pub synced: bool,
     /// When something of the catalog last changed.
     pub last_change: Option<SystemTime>,
@@ -65,7 +65,7 @@ pub struct KnownGateway {
     pub node: String,
     /// Its id there.
     pub id: String,
-    /// Whether it may have new connections, by its own checks.
+    /// True if it may have new connections, by its own checks.
     pub usable: bool,
     /// Where it is known from.
     pub origin: &'static str,

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 /// How a source stands with whom it listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
-    /// Whether it hears from them.
+    /// True if it hears from them.
     pub connected: bool,
     /// Since when this is so.
     pub since: SystemTime,

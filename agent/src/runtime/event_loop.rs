@@ -93,7 +93,7 @@ pub struct EventLoop {
     history: History,
     /// Those that are translated.
     families: Vec<IpFamily>,
-    /// Whether a Resync has left memory that is of no more use.
+    /// True if a Resync has left memory that is of no more use.
     has_slack: bool,
     /// The source that has the last word, as it names itself; `None` if there is none, or no longer.
     source: Option<String>,
@@ -215,7 +215,7 @@ impl EventLoop {
         }
     }
 
-    /// Whether [`Self::tidy`] has anything to do.
+    /// Returns whether [`Self::tidy`] has anything to do.
     fn has_to_tidy(&self) -> bool {
         self.has_slack || self.agent.datapath().has_retired()
     }
@@ -496,8 +496,8 @@ impl EventLoop {
         }
     }
 
-    /// Whether another line may be logged of what is wrong with a service. All may of an event that is none of many,
-    /// or `routine`.
+    /// Returns whether another line may be logged of what is wrong with a service. All may of an event that is none of
+    /// many, or `routine`.
     fn may_warn(&mut self, routine: bool) -> bool {
         if !routine {
             return true;
@@ -514,7 +514,7 @@ impl EventLoop {
         may_warn
     }
 
-    /// Whether another line may be logged; if not, the summary has what it says.
+    /// Returns whether another line may be logged; if not, the summary has what it says.
     fn may_log(&mut self, outcome: &Outcome) -> bool {
         let may_log = self.acknowledgements.has_room(Instant::now());
         if !may_log {

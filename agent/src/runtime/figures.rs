@@ -14,7 +14,7 @@ use crate::runtime::{agent::Agent, health::ByFamily, ip_family::IpFamily};
 /// What the event loop knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figures {
-    /// Whether a Resync was applied since the agent's start.
+    /// True if a Resync was applied since the agent's start.
     pub synced: bool,
     /// Events that are held until one is.
     pub held: usize,
@@ -79,11 +79,11 @@ pub struct Uplinks {
 /// What is translated at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketHooks {
-    /// Whether anything is to be.
+    /// True if anything is to be.
     pub wanted: bool,
     /// How many hooks have programs.
     pub attached: usize,
-    /// Whether these are for every process of the machine.
+    /// True if these are for every process of the machine.
     pub at_root: bool,
 }
 

@@ -62,9 +62,9 @@ pub struct Health {
     pub busy: Option<Instant>,
     /// When an event was last applied that concerned the family.
     pub updated: ByFamily<Option<SystemTime>>,
-    /// Whether pinned tables translate until the first event.
+    /// True if pinned tables translate until the first event.
     pub over_pinned_tables: bool,
-    /// Whether a Resync was applied since the agent's start, with all services or without those that do not fit.
+    /// True if a Resync was applied since the agent's start, with all services or without those that do not fit.
     pub synced: bool,
     /// The hooks that the kernel refused, a phrase each.
     pub failed_hooks: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Health {
 /// How one family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FamilyHealth {
-    /// Whether no change of it has waited for too long.
+    /// True if no change of it has waited for too long.
     pub healthy: bool,
     /// When it was last brought up to date, if it ever was.
     pub updated: Option<SystemTime>,
@@ -92,19 +92,19 @@ impl Health {
         }
     }
 
-    /// Whether both families are healthy at `now`.
+    /// Returns whether both families are healthy at `now`.
     pub fn is_healthy(&self, now: Instant) -> bool {
         let mut families = IpFamily::ALL.into_iter();
         families.all(|family| self.family(family, now).healthy)
     }
 
-    /// Whether this node translates: by the first event that was applied, or by pinned tables until then.
+    /// Returns whether this node translates: by the first event that was applied, or by pinned tables until then.
     pub fn is_translating(&self) -> bool {
         let ByFamily { v4, v6 } = self.updated;
         self.over_pinned_tables || v4.or(v6).is_some()
     }
 
-    /// Whether load balancers may send new connections to this node.
+    /// Returns whether load balancers may send new connections to this node.
     pub fn is_node_eligible(&self) -> bool {
         self.node_eligible.unwrap_or(true)
     }

@@ -72,7 +72,7 @@ impl HealthChecks {
     }
 }
 
-/// Whether a health check that succeeded fails now.
+/// Returns whether a health check that succeeded fails now.
 fn fall(old: &mut HealthCheck, new: Option<&HealthCheck>) -> bool {
     let stays = new.is_some_and(|new| new.local_endpoints > 0);
     let falls = old.local_endpoints > 0 && !stays;

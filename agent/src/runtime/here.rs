@@ -30,12 +30,12 @@ impl Here {
         }
     }
 
-    /// Whether an interface of this host has the address.
+    /// Returns whether an interface of this host has the address.
     pub fn is_host(&self, address: IpAddr) -> bool {
         self.host.contains(&address)
     }
 
-    /// Whether the address is on this host.
+    /// Returns whether the address is on this host.
     pub fn has(&self, address: IpAddr) -> bool {
         address.is_loopback()
             || self.is_host(address)

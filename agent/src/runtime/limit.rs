@@ -25,7 +25,7 @@ impl Limit {
         }
     }
 
-    /// Whether there is a token at `now`; it is taken then.
+    /// Returns whether there is a token at `now`; it is taken then.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled);
         let new = passed.as_nanos() / EVERY.as_nanos();

@@ -46,7 +46,7 @@ impl Outcome {
         })
     }
 
-    /// Whether anything became of it.
+    /// Returns whether anything became of it.
     pub const fn has_changed(&self) -> bool {
         self.added + self.changed + self.removed > 0 || self.writes > 0
     }
@@ -148,7 +148,7 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// Whether a table is too small for the event, and not the kernel that refused a call.
+    /// Returns whether a table is too small for the event, and not the kernel that refused a call.
     pub const fn is_for_want_of_room(&self) -> bool {
         matches!(
             self,

@@ -10,13 +10,13 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Whether it is more than this share, in percent.
+    /// Returns whether it is more than this share, in percent.
     pub(super) const fn exceeds(self, percent: u8) -> bool {
         let Self { removed, frontends } = self;
         removed.saturating_mul(100) > frontends.saturating_mul(percent as usize)
     }
 
-    /// Whether it is worth a warning: more than a tenth of all, and not of a few.
+    /// Returns whether it is worth a warning: more than a tenth of all, and not of a few.
     pub(super) const fn is_large(self) -> bool {
         /// Of so few nothing is remarkable.
         const FEW: usize = 10;

@@ -150,7 +150,7 @@ impl Reports {
         lock(&self.consul).as_ref().map(ConsulMonitor::snapshot)
     }
 
-    /// Whether the agent takes over from kube-proxy, if that was said.
+    /// Returns whether the agent takes over from kube-proxy, if that was said.
     pub(crate) fn take_over(&self) -> Option<TakeOver> {
         lock(&self.take_over).clone()
     }

@@ -131,7 +131,7 @@ pub(super) struct Submission {
     pub(super) queued: Queued,
     /// Dropped when it is the event's turn: it is applied, or has to wait aside.
     pub(super) turn: Option<oneshot::Sender<Infallible>>,
-    /// Whether a client has sent it, which may not remove what the source of events has brought.
+    /// True if a client has sent it, which may not remove what the source of events has brought.
     pub(super) is_foreign: bool,
     /// Where to say what became of it, besides the log. Without one, its sender goes on meanwhile.
     pub(super) answer: Option<oneshot::Sender<Result<Acceptance, ApplyError>>>,

@@ -49,7 +49,7 @@ where
         self.begin();
     }
 
-    /// Whether nothing more comes of this recipe: there is its table, or it could not be made.
+    /// Returns whether nothing more comes of this recipe: there is its table, or it could not be made.
     pub(super) fn is_done(&self, recipe: &R) -> bool {
         self.made.contains_key(recipe)
     }

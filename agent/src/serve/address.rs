@@ -29,7 +29,7 @@ pub enum ServeAddress {
 pub struct NotAPlace;
 
 impl ServeAddress {
-    /// Whether only processes of this host get there.
+    /// Returns whether only processes of this host get there.
     pub const fn is_of_this_host(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),

@@ -142,7 +142,7 @@ impl SocketFile {
         &self.path
     }
 
-    /// Whether somebody has removed the file, so that nobody can connect any more.
+    /// Returns whether somebody has removed the file, so that nobody can connect any more.
     pub(super) fn is_removed(&self) -> bool {
         fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }

@@ -27,7 +27,7 @@ pub struct Claim<S> {
     pub slot: S,
     /// Busy, with the version that the half will have.
     pub meta: Meta,
-    /// Whether it is at home in the next slot instead.
+    /// True if it is at home in the next slot instead.
     pub spilled: bool,
 }
 

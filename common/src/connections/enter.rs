@@ -96,7 +96,7 @@ impl<F: Wide> Connection<F> {
         }
     }
 
-    /// Whether the client's packets go on from its own address and port.
+    /// Returns whether the client's packets go on from its own address and port.
     #[inline(always)]
     pub fn keeps_client(&self) -> bool {
         F::is_source_of(&self.forward.addresses, &self.reply.addresses)

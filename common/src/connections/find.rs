@@ -125,7 +125,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             .then_some(hit)
     }
 
-    /// Whether another slot than `own`, at `index`, has its key, in a live half or one that is pending.
+    /// Returns whether another slot than `own`, at `index`, has its key, in a live half or one that is pending.
     #[inline(always)]
     pub(super) fn has_rival(&self, own: M::Slot, home: u32, index: u32) -> bool {
         let meta = Meta(own.load(place::META));

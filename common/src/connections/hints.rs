@@ -18,13 +18,13 @@ impl Hints {
         self.0 & DISTANCES
     }
 
-    /// Whether some key of this home is elsewhere, or may be.
+    /// Returns whether some key of this home is elsewhere, or may be.
     #[inline(always)]
     pub const fn is_any(self) -> bool {
         self.0 & (DISTANCES | SPILLED) != 0
     }
 
-    /// Whether some key of this home may be at home in the next slot. This is not unsaid: it is rare
+    /// Returns whether some key of this home may be at home in the next slot. This is not unsaid: it is rare
     /// and costs a packet of no connection a look at the next slot.
     #[inline(always)]
     pub const fn has_spilled(self) -> bool {
@@ -76,13 +76,13 @@ impl Hints {
         self
     }
 
-    /// Whether this distance, which is not 0, is among them.
+    /// Returns whether this distance, which is not 0, is among them.
     #[inline(always)]
     pub const fn has(self, distance: u32) -> bool {
         self.without(distance).0 != self.0
     }
 
-    /// Whether there are places for so many more.
+    /// Returns whether there are places for so many more.
     #[expect(
         clippy::verbose_bit_mask,
         reason = "a place is a byte, not a number of zeros"

@@ -27,15 +27,15 @@ pub trait Wide: Family {
     fn reversed_at<S: Slot>(slot: S, place: usize, number: usize) -> u64;
     /// The same addresses the other way round.
     fn all_reversed(addresses: &Self::Addresses) -> Self::Addresses;
-    /// Whether the source of the first is the destination of the second.
+    /// Returns whether the source of the first is the destination of the second.
     fn is_source_of(first: &Self::Addresses, second: &Self::Addresses) -> bool;
     /// The words of a slot from this place on.
     fn load<S: Slot>(slot: S, place: usize) -> Self::Addresses;
-    /// Whether two slots have the same words from this place on.
+    /// Returns whether two slots have the same words from this place on.
     fn are_the_same<S: Slot>(first: S, second: S, place: usize) -> bool {
         (place..place + Self::ADDRESS_WORDS).all(|place| first.load(place) == second.load(place))
     }
-    /// Whether a slot has these words from this place on.
+    /// Returns whether a slot has these words from this place on.
     fn are_at<S: Slot>(addresses: &Self::Addresses, slot: S, place: usize) -> bool;
 }
 
@@ -294,7 +294,7 @@ impl<F: Wide> Key<F> {
         self.kind = self.kind & !REPLY | role_bit(role);
     }
 
-    /// Whether a slot has this key's addresses and ports.
+    /// Returns whether a slot has this key's addresses and ports.
     #[inline(always)]
     pub fn is_at<S: Slot>(&self, slot: S) -> bool {
         slot.load(place::PORTS) as u32 == self.ports

@@ -15,7 +15,7 @@ use super::{
 };
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
-    /// Whether a half that has lost its other one has had no packet for longer than its connection may
+    /// Returns whether a half that has lost its other one has had no packet for longer than its connection may
     /// be silent.
     #[inline(always)]
     pub(super) fn has_died_alone(&self, half: &Half<M::Slot>, now: u32) -> bool {
@@ -23,7 +23,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         idle > self.timeouts.of(Phase::longest(half.meta))
     }
 
-    /// Whether the other half of the one at `index`, in its use `version`, is lost or is not found: its
+    /// Returns whether the other half of the one at `index`, in its use `version`, is lost or is not found: its
     /// home may have lost the hint to it.
     #[inline(always)]
     pub fn is_broken_here(&self, index: u32, version: u32) -> bool {
@@ -148,7 +148,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     }
 }
 
-/// Whether the half in this slot takes `half` for its other one.
+/// Returns whether the half in this slot takes `half` for its other one.
 #[inline(always)]
 fn leads_to<S: Slot>(slot: S, half: &Half<S>) -> bool {
     let link = Link(slot.load(place::LINK));

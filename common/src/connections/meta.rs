@@ -95,7 +95,7 @@ impl Meta {
         }
     }
 
-    /// Whether it is half of a connection.
+    /// Returns whether it is half of a connection.
     #[inline(always)]
     pub const fn is_live(self) -> bool {
         self.0 & KINDS == KINDS
@@ -111,7 +111,7 @@ impl Meta {
         }
     }
 
-    /// Whether the connection goes on from the client's own address and port.
+    /// Returns whether the connection goes on from the client's own address and port.
     #[inline(always)]
     pub const fn keeps_client(self) -> bool {
         self.0 & KEEPS_CLIENT != 0
@@ -135,13 +135,13 @@ impl Meta {
         (self.0 >> SEEN) as u16
     }
 
-    /// Whether all of this has been seen.
+    /// Returns whether all of this has been seen.
     #[inline(always)]
     pub const fn has(self, seen: u16) -> bool {
         self.seen() & seen == seen
     }
 
-    /// Whether any of this has been seen.
+    /// Returns whether any of this has been seen.
     #[inline(always)]
     pub const fn has_any(self, seen: u16) -> bool {
         self.seen() & seen != 0
@@ -154,7 +154,7 @@ impl Meta {
         Self((self.0 | (set as u64) << SEEN) & !((cleared as u64) << SEEN))
     }
 
-    /// Whether the connection is over, as far as this half knows: the other half tells.
+    /// Returns whether the connection is over, as far as this half knows: the other half tells.
     #[inline(always)]
     pub const fn seems_over(self) -> bool {
         if self.has(Self::ASSURED) {
@@ -164,13 +164,13 @@ impl Meta {
         }
     }
 
-    /// Whether one of the sides has ended or reset.
+    /// Returns whether one of the sides has ended or reset.
     #[inline(always)]
     pub const fn is_ending(self) -> bool {
         self.has_any(Self::FIN | Self::PEER_FIN | Self::RESET | Self::PEER_RESET)
     }
 
-    /// Whether its connection's sides have ended it, as far as this half alone knows.
+    /// Returns whether its connection's sides have ended it, as far as this half alone knows.
     #[inline(always)]
     pub const fn is_over(self) -> bool {
         let has_both = self.has(Self::FIN | Self::PEER_FIN);
@@ -183,7 +183,7 @@ impl Meta {
         }
     }
 
-    /// Whether a half of this protocol and role is here: a live one, or also one that is pending.
+    /// Returns whether a half of this protocol and role is here: a live one, or also one that is pending.
     #[inline(always)]
     pub const fn is(self, protocol: u8, role: Role, also_pending: bool) -> bool {
         let kinds = if also_pending { PENDING_OR_LIVE } else { KINDS };
@@ -196,7 +196,7 @@ impl Meta {
         self.0 & mask == kinds | reply | (protocol as u64) << PROTOCOL
     }
 
-    /// Whether `self` and `other` are of one half, whatever has been seen of it.
+    /// Returns whether `self` and `other` are of one half, whatever has been seen of it.
     #[inline(always)]
     pub const fn is_same_half(self, other: Self) -> bool {
         (self.0 ^ other.0) & (VERSION | KINDS) == 0

@@ -27,7 +27,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         (!is_over).then_some(half)
     }
 
-    /// Whether the time of this half's connection may be over. The other half, which knows, is a
+    /// Returns whether the time of this half's connection may be over. The other half, which knows, is a
     /// cache line of its own: it is looked at only if this one alone cannot tell.
     #[inline(always)]
     pub fn may_have_expired(&self, half: &Half<M::Slot>, now: u32) -> bool {
@@ -39,7 +39,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         Times(half.slot.load(place::TIMES)).idle(now) > least
     }
 
-    /// Whether a packet whose signal [`Signal::is_plain`] leaves no trace on this half but its time,
+    /// Returns whether a packet whose signal [`Signal::is_plain`] leaves no trace on this half but its time,
     /// which [`Self::touch`] leaves.
     #[inline(always)]
     pub const fn is_settled(hit: &Hit<F, M::Slot>) -> bool {
@@ -72,7 +72,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         M::observe(self, hit.index, hit.meta.0, signal.0, now.into());
     }
 
-    /// Whether a SYN with this sequence number is the one that opened this connection, or may be; or is the
+    /// Returns whether a SYN with this sequence number is the one that opened this connection, or may be; or is the
     /// latest that has come in it.
     #[inline(always)]
     pub fn may_have_begun_with(&self, pair: &Pair<M::Slot>, sequence: u32) -> bool {

@@ -118,7 +118,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         self.idle(pair, now).saturating_sub(self.timeouts.of(phase))
     }
 
-    /// Whether the time of this half's connection is over; if so, it is ended.
+    /// Returns whether the time of this half's connection is over; if so, it is ended.
     ///
     /// A reset may have been anybody's: no side checks the sequence number of one that another side
     /// is sent. So any other packet finds an established connection that was reset, and revives it. An
@@ -181,7 +181,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Whether the connection would not be over yet in this phase.
+    /// Returns whether the connection would not be over yet in this phase.
     #[inline(always)]
     pub(super) fn lasts(&self, pair: &Pair<M::Slot>, phase: Phase, now: u32) -> bool {
         self.idle(pair, now) <= self.timeouts.of(phase)

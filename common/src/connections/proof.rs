@@ -39,7 +39,7 @@ const BEFORE: u16 = Meta::ASSURED
     | CLAIMS;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
-    /// Whether a packet that opens a connection begins another one than this, whose tuple it has. If not, it
+    /// Returns whether a packet that opens a connection begins another one than this, whose tuple it has. If not, it
     /// goes to this one's backend. `is_current`: the backend is still the one that it was.
     ///
     /// The other side of an established TCP connection may be open until both have ended it. There a SYN
@@ -57,7 +57,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         !is_current || forward.has(Meta::FIN) || reply.has(Meta::MISTAKEN)
     }
 
-    /// Whether who begins another connection with its tuple does so because it has ended. A reset of an
+    /// Returns whether who begins another connection with its tuple does so because it has ended. A reset of an
     /// established TCP connection may be anybody's and says nothing.
     #[inline(always)]
     pub fn has_ended(&self, pair: &Pair<M::Slot>, now: u32) -> bool {
@@ -69,7 +69,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         !self.lasts(pair, phase, now) || phase.room() == Room::Over
     }
 
-    /// Whether the backend has left a SYN without an answer for as long as one takes, and that SYN was not one
+    /// Returns whether the backend has left a SYN without an answer for as long as one takes, and that SYN was not one
     /// of many. A host answers SYNs in a connection at least twice a second (Linux, `tcp_invalid_ratelimit`), so
     /// one that has answered nothing for a second before would have answered.
     #[inline(always)]
@@ -154,8 +154,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         true
     }
 
-    /// Whether a packet of the backend's, of which this is the half, shows that the connection has ended there: it
-    /// begins another one, or refuses to, with a client that has sent a SYN in it.
+    /// Returns whether a packet of the backend's, of which this is the half, shows that the connection has ended
+    /// there: it begins another one, or refuses to, with a client that has sent a SYN in it.
     #[inline(always)]
     pub fn shows_end(&self, half: &Half<M::Slot>, signal: Signal) -> bool {
         half.meta.has(Meta::AWAITS_SYN_ACK)
@@ -172,8 +172,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         Some((Facts(forward.load(place::FACTS)), link.generation()))
     }
 
-    /// Whether a reset is of who can know the connection: the backend's, in answer to a SYN; or the client's, who
-    /// has got the backend's answer to one.
+    /// Returns whether a reset is of who can know the connection: the backend's, in answer to a SYN; or the client's,
+    /// who has got the backend's answer to one.
     #[inline(always)]
     #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub(super) fn is_proved_reset(

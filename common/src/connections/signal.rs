@@ -80,56 +80,56 @@ impl Signal {
         Self(others).with_fin(self.second().wrapping_add(length))
     }
 
-    /// Whether it begins a connection.
+    /// Returns whether it begins a connection.
     #[inline(always)]
     pub const fn opens(self) -> bool {
         self.0 & OPEN != 0
     }
 
-    /// Whether it answers one that begins.
+    /// Returns whether it answers one that begins.
     #[inline(always)]
     pub const fn answers(self) -> bool {
         self.0 & ANSWER != 0
     }
 
-    /// Whether it ends this side.
+    /// Returns whether it ends this side.
     #[inline(always)]
     pub const fn ends(self) -> bool {
         self.0 & FIN != 0
     }
 
-    /// Whether its receiver has something to acknowledge: data or an end. Data that comes with a SYN does
+    /// Returns whether its receiver has something to acknowledge: data or an end. Data that comes with a SYN does
     /// not count: its receiver may leave that unacknowledged.
     #[inline(always)]
     pub const fn advances(self) -> bool {
         self.0 & (PAYLOAD | FIN) != 0 && !self.opens()
     }
 
-    /// Whether it ends the connection.
+    /// Returns whether it ends the connection.
     #[inline(always)]
     pub const fn resets(self) -> bool {
         self.0 & RESET != 0
     }
 
-    /// Whether it answers somebody else's packet and begins nothing: a SYN-ACK, an INIT ACK, a reset.
+    /// Returns whether it answers somebody else's packet and begins nothing: a SYN-ACK, an INIT ACK, a reset.
     #[inline(always)]
     pub const fn only_answers(self) -> bool {
         self.0 & (ANSWER | RESET) != 0
     }
 
-    /// Whether an established connection learns nothing from it.
+    /// Returns whether an established connection learns nothing from it.
     #[inline(always)]
     pub const fn is_plain(self) -> bool {
         self.0 & (OPEN | ANSWER | FIN | RESET) == 0
     }
 
-    /// Whether it acknowledges `number`, or at most so many bytes behind it.
+    /// Returns whether it acknowledges `number`, or at most so many bytes behind it.
     #[inline(always)]
     pub const fn acknowledges(self, number: u32, behind: u32) -> bool {
         self.0 & ACKNOWLEDGE != 0 && self.number().wrapping_sub(number) <= behind
     }
 
-    /// Whether it acknowledges exactly `number`. Of a SYN-ACK or RST the lowest 26 bits are compared.
+    /// Returns whether it acknowledges exactly `number`. Of a SYN-ACK or RST the lowest 26 bits are compared.
     #[inline(always)]
     pub const fn is_answer_to(self, number: u32) -> bool {
         if self.0 & ACKNOWLEDGE != 0 {
@@ -148,7 +148,7 @@ impl Signal {
         }
     }
 
-    /// Whether it has an acknowledgment number, and neither opens nor resets.
+    /// Returns whether it has an acknowledgment number, and neither opens nor resets.
     #[inline(always)]
     pub const fn is_acknowledgment(self) -> bool {
         self.0 & ACKNOWLEDGE != 0

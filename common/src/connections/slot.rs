@@ -45,7 +45,7 @@ impl Link {
         (self.0 >> 25) as u32 & ((1 << 23) - 1)
     }
 
-    /// Whether it is to the slot at `index` in its use `version`.
+    /// Returns whether it is to the slot at `index` in its use `version`.
     #[inline(always)]
     pub const fn is_to(self, index: u32, version: u32) -> bool {
         (self.0 ^ Self::new(index, version, 0).0) & ((1 << 48) - 1) == 0
@@ -80,7 +80,7 @@ impl Facts {
         Self(Self::of_forward(mark, service).0 | 1 << 63)
     }
 
-    /// Whether it is of a reply half.
+    /// Returns whether it is of a reply half.
     #[inline(always)]
     pub const fn is_of_reply(self) -> bool {
         self.0 >> 63 != 0
@@ -137,7 +137,7 @@ impl Times {
         self.0 as u32
     }
 
-    /// Whether the first packet since [`LOOK`] ticks or longer comes at tick `now`, or the first of the
+    /// Returns whether the first packet since [`LOOK`] ticks or longer comes at tick `now`, or the first of the
     /// next such span.
     #[inline(always)]
     pub const fn is_first_of_span(self, now: u32) -> bool {

@@ -56,7 +56,7 @@ impl<F: Wide> Snapshot<F> {
         idle(self.forward).min(idle(self.reply))
     }
 
-    /// Whether it is the same translation as `other`, if they are of the same client.
+    /// Returns whether it is the same translation as `other`, if they are of the same client.
     pub fn is_of(&self, other: &Connection<F>) -> bool {
         self.connection.reply == other.reply
     }
@@ -97,7 +97,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         (is_there(&pair.forward) && is_there(&pair.reply)).then_some(snapshot)
     }
 
-    /// Whether its time is over.
+    /// Returns whether its time is over.
     pub fn is_expired(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
         self.is_silent_for(snapshot, snapshot.phase(), now)
     }
@@ -108,7 +108,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         idle.saturating_sub(self.timeouts.of(snapshot.phase()))
     }
 
-    /// Whether no packet of it finds it any more: a doubtful one may be open yet when its time is over.
+    /// Returns whether no packet of it finds it any more: a doubtful one may be open yet when its time is over.
     pub fn is_forgotten(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
         let [forward, reply] = snapshot.halves();
         let before = Phase::before_reset(forward, reply);

@@ -68,19 +68,19 @@ pub(crate) trait Access {
     /// The index of the interface by which the packet came into this host; 0: the host has made it.
     fn came_by(&self) -> u32;
 
-    /// Whether a socket of this host's at this port, network order, has sent the packet. Of one whose socket
+    /// Returns whether a socket of this host's at this port, network order, has sent the packet. Of one whose socket
     /// the kernel has let go by now, it is not told.
     fn is_of_socket(&self, port: u16) -> bool;
 
-    /// Whether the packet is of a VLAN: it only passes this interface, and is the VLAN's
+    /// Returns whether the packet is of a VLAN: it only passes this interface, and is the VLAN's
     /// interface's, which has programs of its own. VLAN 0 is none, but a priority (IEEE 802.1Q
     /// section 9.6).
     fn is_of_vlan(&self) -> bool;
 
-    /// Whether the link's header names another station, so that the packet was only overheard.
+    /// Returns whether the link's header names another station, so that the packet was only overheard.
     fn is_for_other_station(&self) -> bool;
 
-    /// Whether the link's header names several stations: broadcast or multicast.
+    /// Returns whether the link's header names several stations: broadcast or multicast.
     fn is_for_group(&self) -> bool;
 
     /// What [`Self::set_tag`] has left with the packet, wherever it was; 0 if nothing.

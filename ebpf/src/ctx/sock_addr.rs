@@ -77,7 +77,7 @@ impl<const SIX: bool> SockAddr<SIX> {
         (protocol == u32::from(TCP) || protocol == u32::from(UDP)).then_some(protocol as u8)
     }
 
-    /// Whether the socket is of the network namespace with this cookie.
+    /// Returns whether the socket is of the network namespace with this cookie.
     #[inline(always)]
     pub(crate) fn is_of(&self, namespace: u64) -> bool {
         // SAFETY: the context is the kernel's.
@@ -145,7 +145,7 @@ impl<const SIX: bool> SockAddr<SIX> {
         }
     }
 
-    /// Whether the socket is connected: a UDP socket may lose its peer again.
+    /// Returns whether the socket is connected: a UDP socket may lose its peer again.
     #[inline(always)]
     pub(crate) fn is_connected(&self) -> bool {
         // SAFETY: the socket is the kernel's, the field readable.

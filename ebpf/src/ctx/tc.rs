@@ -337,7 +337,7 @@ impl Access for Tc {
 
 const PSEUDO_HEADER: u64 = BPF_F_PSEUDO_HDR as u64;
 
-/// Whether a helper that returns 0 or an error has succeeded.
+/// Returns whether a helper that returns 0 or an error has succeeded.
 #[inline(always)]
 const fn done(result: c_long) -> Result<(), AccessError> {
     if result == 0 {

@@ -236,7 +236,7 @@ impl Access for Xdp {
     }
 }
 
-/// Whether a helper that returns 0 or an error has succeeded.
+/// Returns whether a helper that returns 0 or an error has succeeded.
 #[inline(always)]
 const fn done(result: c_long) -> Result<(), AccessError> {
     if result == 0 {

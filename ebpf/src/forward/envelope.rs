@@ -27,7 +27,7 @@ use crate::{
 /// that it is taken for a first node's, which is [`HOPS`].
 const HANDED_ON_HOPS: u8 = 255;
 
-/// Whether an envelope that comes in with this hop limit is one in which a packet was handed on.
+/// Returns whether an envelope that comes in with this hop limit is one in which a packet was handed on.
 #[inline(always)]
 pub(crate) const fn is_handed_on(hops: u8) -> bool {
     hops > HANDED_ON_HOPS / 2

@@ -24,7 +24,7 @@ pub(crate) trait Routed: Rewrite + Tables {
     /// tuple `translated`.
     fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
 
-    /// Whether the kernel has a setting `rp_filter` for the family.
+    /// True if the kernel has a setting `rp_filter` for the family.
     const HAS_REVERSE_PATH_FILTER: bool;
 }
 

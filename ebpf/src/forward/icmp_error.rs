@@ -48,7 +48,7 @@ pub(crate) fn send_error<F: Rewrite>(
     verdict
 }
 
-/// Whether the packet's sender may be sent an ICMP error about it: not about an error, not about a
+/// Returns whether the packet's sender may be sent an ICMP error about it: not about an error, not about a
 /// part of a datagram without its begin, not where the sender or whom it sent to are no single host,
 /// by their addresses or by those of the link (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)),
 /// and not about a header that came broken (RFC 1122 section 3.2.1.2).
@@ -62,7 +62,7 @@ pub(crate) fn may_be_told_about<F: Family>(context: &impl Access, packet: &Packe
         && packet.is_intact
 }
 
-/// Whether the link's header names several stations as the sender.
+/// Returns whether the link's header names several stations as the sender.
 #[inline(always)]
 fn is_from_group(context: &impl Access, link: Link) -> bool {
     // The first bit on the wire, IEEE 802 section 8.2.
@@ -72,7 +72,7 @@ fn is_from_group(context: &impl Access, link: Link) -> bool {
             .is_ok_and(|ethernet| ethernet.source[0].to_ne_bytes()[0] & 1 == 0)
 }
 
-/// Whether another rejection may be sent now: an error about each packet would let whoever can
+/// Returns whether another rejection may be sent now: an error about each packet would let whoever can
 /// forge sources aim ours at others.
 ///
 /// The generic cell rate algorithm (ITU-T I.371): each one is due an interval after the last, and

@@ -9,7 +9,7 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// Whether the packet's way leads out of the interface that it came in by.
+/// Returns whether the packet's way leads out of the interface that it came in by.
 #[inline(always)]
 pub(crate) fn leads_back<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
     let found = fib::look_up(context, packet.network.get(), &packet.tuple, 1);

@@ -44,7 +44,7 @@ const ENVELOPE: u32 = 1 << 31;
 pub(crate) struct Origin<'a, F: Routed> {
     /// The tuple with which it came in.
     pub(crate) came: &'a Tuple<F>,
-    /// Whether both sides have been heard of, so that nobody has forged where it comes from.
+    /// True if both sides have been heard of, so that nobody has forged where it comes from.
     pub(crate) is_proven: bool,
 }
 
@@ -134,7 +134,7 @@ fn place<F: Routed>(between: &Tuple<F>) -> Option<(WayIndex, &'static mut Way<F>
     Some((index, index.way::<F>()?))
 }
 
-/// Whether that is what is remembered there, of packets that came in like this.
+/// Returns whether that is what is remembered there, of packets that came in like this.
 #[inline(always)]
 fn is_known<F: Routed>(way: &Way<F>, from: u32, between: &Tuple<F>, now: u64) -> bool {
     way.until > now
@@ -143,7 +143,7 @@ fn is_known<F: Routed>(way: &Way<F>, from: u32, between: &Tuple<F>, now: u64) ->
         && way.from == from
 }
 
-/// Whether the packet, which will be `more` bytes longer, can be sent this way from here.
+/// Returns whether the packet, which will be `more` bytes longer, can be sent this way from here.
 #[inline(always)]
 fn goes<F: Routed>(way: &Way<F>, context: &impl Access, extent: Extent, more: u32) -> Option<bool> {
     let goes = way.interface != 0

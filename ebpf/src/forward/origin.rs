@@ -13,7 +13,7 @@ use crate::{
     maps::{clock, tables::ORIGINS},
 };
 
-/// Whether the packet with its network header at `network`, and with the tuple `came`, came in by the
+/// Returns whether the packet with its network header at `network`, and with the tuple `came`, came in by the
 /// way to its source.
 #[inline(never)]
 pub(crate) fn is_on_way_back<F: Routed>(

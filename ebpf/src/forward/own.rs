@@ -19,7 +19,7 @@ pub(crate) fn mark(context: &impl Access) {
     context.set_tag(TAG);
 }
 
-/// Whether it is marked so.
+/// Returns whether it is marked so.
 #[inline(always)]
 pub(crate) fn is_marked(context: &impl Access) -> bool {
     context.tag() == TAG

@@ -37,20 +37,20 @@ const _: () = assert!(
     "a tag is a mark and a number"
 );
 
-/// Whether a packet that leaves by this interface is translated there.
+/// Returns whether a packet that leaves by this interface is translated there.
 #[inline(always)]
 pub(crate) fn is_translated_behind(interface: u32) -> bool {
     // SAFETY: the value is not read.
     unsafe { INTERFACES.get(InterfaceRole::attached(interface)) }.is_some()
 }
 
-/// Whether the packet was handed to the stack by [`hand_over`].
+/// Returns whether the packet was handed to the stack by [`hand_over`].
 #[inline(always)]
 pub(crate) fn is_halfway(context: &impl Access) -> bool {
     context.tag() & !NUMBER == TAG
 }
 
-/// Whether the stack has let the packet's connection through before, while it was remembered.
+/// Returns whether the stack has let the packet's connection through before, while it was remembered.
 pub(crate) fn has_let_through<F: Tables>(packet: &Packet<F>, translated: &Tuple<F>) -> bool {
     entry(number(&packet.tuple.source, translated, packet)).is_some_and(|entry: &mut Halfway<F>| {
         entry.has_left != 0
@@ -137,8 +137,8 @@ pub(crate) fn take_back<F: Tables>(
     true
 }
 
-/// Whether a packet that leaves with this tuple is one of the entry's flow. Its source says so, or, where the host's
-/// rules have changed that, the entry's past.
+/// Returns whether a packet that leaves with this tuple is one of the entry's flow. Its source says so, or, where the
+/// host's rules have changed that, the entry's past.
 #[inline(always)]
 fn has_one_flow<F: Tables>(entry: &Halfway<F>, tuple: &Tuple<F>) -> bool {
     entry.came.source == tuple.source && entry.came.source_port == tuple.source_port

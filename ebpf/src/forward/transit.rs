@@ -106,7 +106,7 @@ pub(crate) fn find<F: Routed>(
     }
 }
 
-/// Whether the packet leaves the stack where its translation is completed. That a packet is too
+/// Returns whether the packet leaves the stack where its translation is completed. That a packet is too
 /// long the kernel says before it says where it would go.
 fn leads_behind<F: Routed>(
     context: &impl Access,

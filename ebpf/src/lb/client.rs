@@ -12,13 +12,13 @@ pub(crate) trait Client<F: Tables> {
     /// this client here.
     fn address(&self) -> Option<F::Address>;
 
-    /// Whether it is on this node: one of its pods, or the node itself.
+    /// Returns whether it is on this node: one of its pods, or the node itself.
     fn is_on_this_node(&self) -> bool;
 
     /// The slot that it has by the Maglev table of the cell's slice.
     fn maglev_slot(&self, cell: Cell) -> Option<u32>;
 
-    /// Whether it is to have one of this node's own backends, if there are any: of a frontend whose other
+    /// Returns whether it is to have one of this node's own backends, if there are any: of a frontend whose other
     /// clients get theirs from each backend's node.
     #[inline(always)]
     fn is_for_own(&self) -> bool {

@@ -80,7 +80,7 @@ pub(crate) fn select_in<F: Tables>(
     }
 }
 
-/// Whether there is a backend to select with this cell.
+/// Returns whether there is a backend to select with this cell.
 #[inline(always)]
 pub(crate) const fn has_backends(cell: Cell) -> bool {
     cell.count() > 0 && !cell.has(Cell::UNUSABLE)
@@ -93,7 +93,7 @@ pub(crate) fn index_of<F: Tables>(key: FrontendKey<F>) -> Option<u32> {
     unsafe { F::frontends().get(key) }.copied()
 }
 
-/// Whether there is a frontend with this key.
+/// Returns whether there is a frontend with this key.
 #[inline(always)]
 pub(crate) fn is_one<F: Tables>(key: FrontendKey<F>) -> bool {
     index_of(key).is_some()
@@ -121,7 +121,7 @@ pub(crate) fn cell_at<F: Tables>(frontend: u32) -> Option<Cell> {
     Some(Cell::from_word(unsafe { word.read_volatile() }))
 }
 
-/// Whether the client is in one of the frontend's source ranges.
+/// Returns whether the client is in one of the frontend's source ranges.
 #[inline(always)]
 pub(crate) fn in_ranges<F: Tables>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> bool {
     let range = SourceRange {

@@ -11,25 +11,25 @@ use crate::maps::{
     tables::{DIRECT, INTERFACES, Tables},
 };
 
-/// Whether a pod of this node has the address, as far as addresses tell.
+/// Returns whether a pod of this node has the address, as far as addresses tell.
 #[inline(always)]
 pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
     is_in(F::pod_cidrs(), address)
 }
 
-/// Whether a pod of the cluster has the address, on whatever node.
+/// Returns whether a pod of the cluster has the address, on whatever node.
 #[inline(always)]
 pub(crate) fn is_of_cluster_pod<F: Constants>(address: &F::Address) -> bool {
     is_in(F::cluster_cidrs(), address)
 }
 
-/// Whether envelopes may come from the address, though no node has it.
+/// Returns whether envelopes may come from the address, though no node has it.
 #[inline(always)]
 pub(crate) fn is_dsr_source<F: Constants>(address: &F::Address) -> bool {
     is_in(F::dsr_sources(), address)
 }
 
-/// Whether envelopes of ours come from a range of addresses. The verifier knows the answer.
+/// Returns whether envelopes of ours come from a range of addresses. The verifier knows the answer.
 #[inline(always)]
 pub(crate) fn has_dsr_sources<F: Constants>() -> bool {
     let ranges = (&raw const *F::dsr_sources()).cast::<PodCidrs<F>>();
@@ -43,7 +43,7 @@ pub(crate) fn dsr_sources<F: Constants>() -> Option<Cidr<F>> {
     range(F::dsr_sources(), 0)
 }
 
-/// Whether only pods of this node are behind the interface.
+/// Returns whether only pods of this node are behind the interface.
 #[inline(always)]
 pub(crate) fn is_pod_interface(interface: u32) -> bool {
     // SAFETY: the value is not read.
@@ -51,14 +51,14 @@ pub(crate) fn is_pod_interface(interface: u32) -> bool {
         && unsafe { INTERFACES.get(InterfaceRole::of_pods(interface)) }.is_some()
 }
 
-/// Whether the client whose packet came in by the interface is on this node: one of its pods, or the
+/// Returns whether the client whose packet came in by the interface is on this node: one of its pods, or the
 /// node itself.
 #[inline(always)]
 pub(crate) fn is_client_here<F: Tables>(client: &F::Address, interface: u32) -> bool {
     is_on_this_node::<F>(client) || is_pod_interface(interface)
 }
 
-/// Whether one of the ranges has the address.
+/// Returns whether one of the ranges has the address.
 #[inline(always)]
 fn is_in<F: Family>(ranges: &'static Global<PodCidrs<F>>, address: &F::Address) -> bool {
     // Read range by range: all of them at once are a quarter of a program's stack.
@@ -86,14 +86,14 @@ fn range<F: Family>(ranges: &'static Global<PodCidrs<F>>, place: usize) -> Optio
     ((place as u32) < count).then(read)
 }
 
-/// Whether the client is on this node, as far as addresses tell. Nobody has the unspecified address,
+/// Returns whether the client is on this node, as far as addresses tell. Nobody has the unspecified address,
 /// which is what a free place among the node's holds.
 #[inline(always)]
 pub(crate) fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
     is_of_pod::<F>(client) || is_own::<F>(client)
 }
 
-/// Whether this node has the address.
+/// Returns whether this node has the address.
 #[inline(always)]
 pub(crate) fn is_own<F: Tables>(address: &F::Address) -> bool {
     let Some(node) = F::node().get(0) else {
@@ -106,7 +106,7 @@ pub(crate) fn is_own<F: Tables>(address: &F::Address) -> bool {
         && node.own.contains(address)
 }
 
-/// Whether no pod of this node has an address that a frontend has or had.
+/// Returns whether no pod of this node has an address that a frontend has or had.
 #[inline(always)]
 pub(crate) fn are_pods_no_frontends<F: Tables>() -> bool {
     F::node()
@@ -114,19 +114,19 @@ pub(crate) fn are_pods_no_frontends<F: Tables>() -> bool {
         .is_some_and(|node| node.pod_frontends == NodeIps::<F>::NEVER)
 }
 
-/// Whether connections to pods themselves may have been given other source ports.
+/// Returns whether connections to pods themselves may have been given other source ports.
 #[inline(always)]
 pub(crate) fn is_any_direct() -> bool {
     DIRECT.get(0).is_some_and(|[pods, ..]| *pods != 0)
 }
 
-/// Whether connections of this node's own may have gone out from a frontend's address and port.
+/// Returns whether connections of this node's own may have gone out from a frontend's address and port.
 #[inline(always)]
 pub(crate) fn is_any_own() -> bool {
     DIRECT.get(0).is_some_and(|[_, _, own, _]| *own != 0)
 }
 
-/// Whether connections of this node's own may have been, where they go out.
+/// Returns whether connections of this node's own may have been, where they go out.
 #[inline(always)]
 pub(crate) fn is_any_masqueraded() -> bool {
     DIRECT.get(0).is_some_and(|[_, own, ..]| *own != 0)

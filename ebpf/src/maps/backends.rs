@@ -38,7 +38,7 @@ impl<F: Tables> Choice<F> {
     }
 }
 
-/// Whether the backend at `index` is still the one that it was at `generation`.
+/// Returns whether the backend at `index` is still the one that it was at `generation`.
 #[inline(always)]
 pub(crate) fn is_current<F: Tables>(index: u32, generation: u16) -> bool {
     F::backends()

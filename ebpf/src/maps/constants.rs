@@ -137,32 +137,32 @@ pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static LOWER_MSS: Global<u32> = Global::new(0);
 
-/// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
+/// Returns whether backends behind frontends in mode dsr announce how much fits into an envelope.
 #[inline(always)]
 pub(crate) fn lowers_mss() -> bool {
     LOWER_MSS.load() != 0
 }
 
-/// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
+/// Returns whether connections to ClusterIPs go on from this node's address, whoever the client is.
 #[inline(always)]
 pub(crate) fn masquerades_all() -> bool {
     MASQUERADE_ALL.load() != 0
 }
 
-/// Whether a packet says which backend its connection gets, see [`crate::lb::draw`].
+/// Returns whether a packet says which backend its connection gets, see [`crate::lb::draw`].
 #[inline(always)]
 pub(crate) fn is_chosen_by_packet() -> bool {
     CHOSEN_BY_PACKET.load() != 0
 }
 
-/// Whether the interface of a packet may tell that its sender is a pod of this node, and the route to
+/// Returns whether the interface of a packet may tell that its sender is a pod of this node, and the route to
 /// an address that a pod of this node has it.
 #[inline(always)]
 pub(crate) fn are_pods_told_by_interface() -> bool {
     PODS_BY_INTERFACE.load() != 0
 }
 
-/// Whether packets to pods of this node go there in one hop, see [`crate::forward::redirect`].
+/// Returns whether packets to pods of this node go there in one hop, see [`crate::forward::redirect`].
 #[inline(always)]
 pub(crate) fn redirects() -> bool {
     REDIRECT.load() != 0
@@ -191,7 +191,7 @@ pub(crate) trait Constants: shunt_common::Family {
     /// The address that a pod sees when it reaches itself through its service.
     fn hairpin_ip() -> Self::Address;
 
-    /// Whether NodePorts are at the host's loopback addresses, for its own processes.
+    /// Returns whether NodePorts are at the host's loopback addresses, for its own processes.
     fn has_local_node_ports() -> bool;
 }
 

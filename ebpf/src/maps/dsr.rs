@@ -8,7 +8,7 @@ use shunt_common::{
 
 use crate::maps::{addresses::is_own, tables::Tables, variables::VARIABLES};
 
-/// Whether packets may go on in envelopes.
+/// Returns whether packets may go on in envelopes.
 #[inline(always)]
 pub(crate) fn may_wrap() -> bool {
     located() != NONE
@@ -20,7 +20,7 @@ pub(crate) fn located() -> u64 {
     VARIABLES.get(LOCATED).copied().unwrap_or(NONE)
 }
 
-/// Whether connections to frontends in mode dsr may be in the table.
+/// Returns whether connections to frontends in mode dsr may be in the table.
 #[inline(always)]
 pub(crate) fn may_be_tracked() -> bool {
     VARIABLES

@@ -33,8 +33,8 @@ pub(crate) static FLOW_EVENTS: RingBuf<u64, 65_536> = RingBuf::new();
 pub(crate) static FLOW_CONTROL: Array<FlowControl, { FlowControl::PROCESSORS as usize }, MMAPABLE> =
     Array::new();
 
-/// Whether anything is told. The compiler knows: a constant that the agent sets would be a load wherever it is asked, also
-/// by packets of established connections.
+/// Returns whether anything is told. The compiler knows: a constant that the agent sets would be a load wherever it is
+/// asked, also by packets of established connections.
 #[inline(always)]
 pub(crate) const fn is_on() -> bool {
     cfg!(feature = "flows")
@@ -52,14 +52,14 @@ fn control(kind: FlowKind) -> Option<*mut FlowControl> {
     kind.is_among(kinds).then_some(control)
 }
 
-/// Whether what has this sample is taken.
+/// Returns whether what has this sample is taken.
 #[inline(always)]
 fn takes(control: *mut FlowControl, sample: u32) -> bool {
     // SAFETY: as in `control`.
     sample <= unsafe { (&raw const (*control).threshold).read_volatile() }
 }
 
-/// Whether a connection is taken of which these are the ports and the words of its addresses.
+/// Returns whether a connection is taken of which these are the ports and the words of its addresses.
 #[inline(always)]
 fn takes_connection<F: Wide>(
     control: *mut FlowControl,

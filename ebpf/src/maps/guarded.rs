@@ -9,13 +9,13 @@ use crate::maps::{constants::GUARD, tables::Tables};
 const GUARDS: u32 = 1;
 const ANSWERS_ECHO: u32 = 2;
 
-/// Whether packets for services' addresses are looked after that are for no frontend.
+/// Returns whether packets for services' addresses are looked after that are for no frontend.
 #[inline(always)]
 pub(crate) fn guards() -> bool {
     GUARD.load() & GUARDS != 0
 }
 
-/// Whether echo requests for services' addresses are answered.
+/// Returns whether echo requests for services' addresses are answered.
 #[inline(always)]
 pub(crate) fn answers_echo() -> bool {
     GUARD.load() & ANSWERS_ECHO != 0
@@ -38,19 +38,19 @@ impl Filtered {
         Self { place, word }
     }
 
-    /// Whether frontends may have it.
+    /// Returns whether frontends may have it.
     #[inline(always)]
     pub(crate) const fn has_frontends(self) -> bool {
         self.place.has_frontends(self.word)
     }
 
-    /// Whether SNAT may give connections the address.
+    /// Returns whether SNAT may give connections the address.
     #[inline(always)]
     pub(crate) const fn is_source(self) -> bool {
         self.place.is_source(self.word)
     }
 
-    /// Whether it may be a service's.
+    /// Returns whether it may be a service's.
     #[inline(always)]
     pub(crate) const fn is_guarded(self) -> bool {
         self.place.is_guarded(self.word)
@@ -83,7 +83,7 @@ pub(crate) fn owner_of<F: Tables>(address: &F::Address) -> Owner {
     }
 }
 
-/// Whether the address is in a range of ClusterIPs.
+/// Returns whether the address is in a range of ClusterIPs.
 #[inline(always)]
 pub(crate) fn is_cluster_range<F: Tables>(address: &F::Address) -> bool {
     let Some(ranges) = F::service_cidrs().get(0) else {

@@ -73,13 +73,13 @@ impl HandsOver for V6 {
     }
 }
 
-/// Whether there is any handover.
+/// Returns whether there is any handover.
 #[inline(always)]
 pub(crate) fn is_any() -> bool {
     HANDS_OVER.load() != From::Nothing as u32
 }
 
-/// Whether one is going on: then packets have to go the general path.
+/// Returns whether one is going on: then packets have to go the general path.
 #[inline(always)]
 pub(crate) fn is_going_on() -> bool {
     phase() != Phase::None as u32

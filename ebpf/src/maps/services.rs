@@ -36,7 +36,7 @@ pub(crate) static SERVICE_CONNECTIONS: PerCpuArray<u64, SIZE> = PerCpuArray::new
 #[btf_map]
 pub(crate) static SERVICE_TRAFFIC: PerCpuArray<ServiceTraffic, SIZE> = PerCpuArray::new();
 
-/// Whether packets and bytes are counted.
+/// Returns whether packets and bytes are counted.
 #[inline(always)]
 pub(crate) fn counts_traffic() -> bool {
     COUNT_TRAFFIC.load() != 0

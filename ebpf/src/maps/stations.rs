@@ -11,7 +11,7 @@ use shunt_common::StationPlace;
 pub(crate) static STATIONS: Array<u64, { StationPlace::WORDS }, { BPF_F_MMAPABLE as usize }> =
     Array::new();
 
-/// Whether frames for other stations are left alone at the interface.
+/// Returns whether frames for other stations are left alone at the interface.
 #[inline(always)]
 pub(crate) fn leaves_others_alone(interface: u32) -> bool {
     StationPlace::of(interface).is_some_and(|place| {

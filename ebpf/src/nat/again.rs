@@ -24,8 +24,8 @@ pub(crate) trait Again: Find {
     fn is_left(index: u32, version: u32, signal: u64) -> u64;
 }
 
-/// Whether the packet is the answer of a backend that is gone to a SYN, so that the connection is over: the client's
-/// next SYN chooses another backend. Of a reply half.
+/// Returns whether the packet is the answer of a backend that is gone to a SYN, so that the connection is over: the
+/// client's next SYN chooses another backend. Of a reply half.
 #[inline(always)]
 pub(crate) fn is_left<F: Again>(packet: &Packet<F>, half: &Half) -> bool {
     conntrack::awaits_again(half)

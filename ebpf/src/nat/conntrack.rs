@@ -101,7 +101,7 @@ pub(crate) fn follow<F: Mend>(packet: &Packet<F>, half: Half, translated: &mut T
     true
 }
 
-/// Whether a packet that may be the first of a connection begins another one than this, whose
+/// Returns whether a packet that may be the first of a connection begins another one than this, whose
 /// tuple it has: see [`shunt_common::connections::Table::is_replaced`]. A datagram leaves a backend that is gone.
 #[inline(always)]
 pub(crate) fn is_replaced<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
@@ -119,7 +119,7 @@ pub(crate) fn is_replaced<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
 /// The index of a backend that is none of ours: of a connection to the backend itself.
 pub(crate) const NO_BACKEND: u32 = u32::MAX;
 
-/// Whether the connection's backend is still the one that it was. Of a forward half.
+/// Returns whether the connection's backend is still the one that it was. Of a forward half.
 #[inline(always)]
 pub(crate) fn is_current<F: Tables>(half: &Half) -> bool {
     F::connections()
@@ -127,13 +127,14 @@ pub(crate) fn is_current<F: Tables>(half: &Half) -> bool {
         .is_some_and(|(index, generation)| is_backend_current::<F>(index, generation))
 }
 
-/// Whether a backend with this index and generation is still there; of a connection to a backend itself always.
+/// Returns whether a backend with this index and generation is still there; of a connection to a backend itself
+/// always.
 #[inline(always)]
 pub(crate) fn is_backend_current<F: Tables>(index: u32, generation: u16) -> bool {
     index == NO_BACKEND || backends::is_current::<F>(index, generation)
 }
 
-/// Whether the connection is one to a backend itself. Of a forward half.
+/// Returns whether the connection is one to a backend itself. Of a forward half.
 #[inline(always)]
 pub(crate) fn is_direct<F: Tables>(half: &Half) -> bool {
     F::connections()
@@ -141,7 +142,7 @@ pub(crate) fn is_direct<F: Tables>(half: &Half) -> bool {
         .is_some_and(|(index, _)| index == NO_BACKEND)
 }
 
-/// Whether the connection has ended.
+/// Returns whether the connection has ended.
 #[inline(always)]
 pub(crate) fn has_ended<F: Tables>(half: Half) -> bool {
     let table = F::connections();
@@ -177,7 +178,7 @@ pub(crate) fn ends_here<F: Tables>(half: Half, client: &F::Address) -> bool {
         })
 }
 
-/// Whether the backend has answered the connection's SYN as [`is_mistaken`] says.
+/// Returns whether the backend has answered the connection's SYN as [`is_mistaken`] says.
 #[inline(always)]
 pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
     F::connections()
@@ -192,7 +193,7 @@ pub(crate) fn forget<F: Handover>(half: &Half) {
     F::Memory::lapse(&F::connections(), half.index, half.meta.0);
 }
 
-/// Whether the client has sent a SYN and nothing yet that acknowledges an answer to it: what the backend
+/// Returns whether the client has sent a SYN and nothing yet that acknowledges an answer to it: what the backend
 /// sends may be [mistaken](is_mistaken), be its SYN-ACK once more, or be data, which the client then
 /// acknowledges with the SYN-ACK (TCP Fast Open).
 #[inline(always)]
@@ -200,25 +201,25 @@ pub(crate) const fn is_opening(half: &Half) -> bool {
     half.meta.protocol() == TCP && half.meta.seen() & (Meta::OPENED | Meta::ASSURED) == Meta::OPENED
 }
 
-/// Whether the backend's next packet may be its answer to a SYN. Of a reply half.
+/// Returns whether the backend's next packet may be its answer to a SYN. Of a reply half.
 #[inline(always)]
 pub(crate) const fn awaits_answer(half: &Half) -> bool {
     is_opening(half) || awaits_again(half)
 }
 
-/// Whether that SYN came in an established connection. Of a reply half.
+/// Returns whether that SYN came in an established connection. Of a reply half.
 #[inline(always)]
 pub(crate) const fn awaits_again(half: &Half) -> bool {
     half.meta.has(Meta::AWAITS_SYN_ACK)
 }
 
-/// Whether a SYN may be answered so at first. Both sides may send a SYN (RFC 9293 section 3.5).
+/// Returns whether a SYN may be answered so at first. Both sides may send a SYN (RFC 9293 section 3.5).
 #[inline(always)]
 pub(crate) const fn is_first_answer(signal: Signal) -> bool {
     signal.answers() || signal.opens() || signal.resets()
 }
 
-/// Whether a packet of the backend's is of a connection that is not ours: the first answer to
+/// Returns whether a packet of the backend's is of a connection that is not ours: the first answer to
 /// a SYN is a SYN-ACK or a reset, unless client and backend have a connection with the same tuple.
 /// Then the next SYN goes on from another source port.
 #[inline(always)]

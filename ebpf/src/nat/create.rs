@@ -169,7 +169,7 @@ pub(crate) fn open_direct<F: Open>(
     open(packet, &destination, &source, translated).ok()
 }
 
-/// Whether the packet's connection to a frontend with this cell goes on to `backend` from its client's
+/// Returns whether the packet's connection to a frontend with this cell goes on to `backend` from its client's
 /// own address, through the stack.
 #[inline(always)]
 pub(crate) fn keeps_source<F: Tables>(
@@ -193,14 +193,14 @@ pub(crate) fn is_likely_to_keep_source<F: Tables>(
         && (backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(client))
 }
 
-/// Whether connections to a frontend with this cell go on from this node, though their replies would
+/// Returns whether connections to a frontend with this cell go on from this node, though their replies would
 /// come back by themselves.
 #[inline(always)]
 fn is_masqueraded(cell: Cell) -> bool {
     masquerades_all() && cell.has(Cell::CLUSTER_IP)
 }
 
-/// Whether the backend's replies come back through this node by themselves. Where the cluster's range
+/// Returns whether the backend's replies come back through this node by themselves. Where the cluster's range
 /// is all that is known of pods, a pod that asks a ClusterIP is on this node: others ask their own
 /// nodes. One that asks another address may be anywhere.
 #[inline(always)]

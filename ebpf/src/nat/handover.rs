@@ -76,7 +76,7 @@ pub(crate) fn follow<F: Handover>(packet: &Packet<F>, wanted: Wanted) {
     }
 }
 
-/// Whether the other table has a connection with this key of a reply.
+/// Returns whether the other table has a connection with this key of a reply.
 #[inline(always)]
 pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
     if !is_going_on() {

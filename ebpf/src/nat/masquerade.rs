@@ -32,7 +32,7 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// Whether a packet with this source may have the source that a connection of ours was given; the
+/// Returns whether a packet with this source may have the source that a connection of ours was given; the
 /// port is in network order. Of nearly all that do not, it says so.
 #[inline(always)]
 pub(crate) fn may_clash<F: Tables>(source: &F::Address, port: u16) -> bool {
@@ -108,7 +108,7 @@ pub(crate) fn at_egress<F: Open>(
     true
 }
 
-/// Whether the connection of this reply half is another one than the packet's, and stays.
+/// Returns whether the connection of this reply half is another one than the packet's, and stays.
 #[inline(always)]
 fn clashes<F: Open>(packet: &Packet<F>, half: Half) -> bool {
     let table = F::connections();

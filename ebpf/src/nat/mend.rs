@@ -22,7 +22,7 @@ pub(crate) trait Mend: Handover {
     fn mend(index: u32, version: u32, signal: u64, now: u32);
 }
 
-/// Whether the half that was found has lost its other one, or may have: [`mend`] finds out.
+/// Returns whether the half that was found has lost its other one, or may have: [`mend`] finds out.
 #[inline(always)]
 pub(crate) fn is_broken<F: Mend>(hit: &Hit<F, Words>, now: u32) -> bool {
     hit.times.is_first_of_span(now) && F::is_broken(hit.index, hit.meta.version()) != 0

@@ -8,14 +8,14 @@ use shunt_common::{Family, UDP, variables::UNKNOWN_CONNECTIONS};
 
 use crate::{maps::variables::VARIABLES, packet::parsed::Packet};
 
-/// Whether the packet, which is of no connection that we know, may be of one that netfilter
+/// Returns whether the packet, which is of no connection that we know, may be of one that netfilter
 /// translates. A UDP packet tells nothing of that, and begins a connection.
 #[inline(always)]
 pub(crate) fn may_know<F: Family>(packet: &Packet<F>) -> bool {
     packet.protocol != UDP && !packet.may_be_first && may_translate()
 }
 
-/// Whether netfilter may translate connections to frontends of ours.
+/// Returns whether netfilter may translate connections to frontends of ours.
 #[inline(always)]
 pub(crate) fn may_translate() -> bool {
     let left = VARIABLES.get(UNKNOWN_CONNECTIONS);

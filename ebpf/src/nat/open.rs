@@ -66,7 +66,7 @@ pub(crate) struct Destination<'a, F: Tables> {
 /// Where a connection goes on from.
 pub(crate) struct Source<'a, F: Tables> {
     pub address: &'a F::Address,
-    /// Whether the client's own port is tried first.
+    /// True if the client's own port is tried first.
     pub keeps_port: bool,
     /// A port that is not taken, network order; [`Self::NO_PORT`]: any may be.
     pub avoided: u32,

@@ -44,7 +44,7 @@ pub(crate) enum Port {
     Untold,
 }
 
-/// Whether a packet from this address and port, network order, may come from a frontend's. Of nearly all that
+/// Returns whether a packet from this address and port, network order, may come from a frontend's. Of nearly all that
 /// do not, it says so.
 #[inline(always)]
 pub(crate) fn may_come_from_frontend<F: Tables>(source: &F::Address, port: u16) -> bool {
@@ -60,8 +60,8 @@ pub(crate) trait OwnFlow: Find {
     fn is_answered_by(index: u32, meta: u64, signal: u64) -> u32;
 }
 
-/// Whether the packet, which comes in and has this reply half, is of such a connection, which learns what it says.
-/// After its end, who begins another is a frontend's client.
+/// Returns whether the packet, which comes in and has this reply half, is of such a connection, which learns what it
+/// says. After its end, who begins another is a frontend's client.
 #[inline(always)]
 pub(crate) fn is_answered_by<F: OwnFlow>(packet: &Packet<F>, half: &Half) -> bool {
     let signal = if packet.is_error() {
@@ -153,7 +153,7 @@ pub(crate) fn port_of<F: Find>(packet: &Packet<F>, is_of_socket: bool, is_taken:
     }
 }
 
-/// Whether the address is a service's and one of the host's.
+/// Returns whether the address is a service's and one of the host's.
 #[inline(always)]
 fn is_of_host<F: Tables>(address: &F::Address) -> bool {
     // SAFETY: a word, written and replaced whole.

@@ -147,7 +147,7 @@ extern "C" fn try_port<F: Vacancy>(_: u32, opening: *mut c_void) -> c_long {
     0
 }
 
-/// Whether nobody has the port; if somebody does who may give way, that is kept.
+/// Returns whether nobody has the port; if somebody does who may give way, that is kept.
 #[inline(always)]
 fn is_vacant<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     if u32::from(opening.connection.source_port()) == opening.avoided {
@@ -202,7 +202,8 @@ fn is_vacant<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     false
 }
 
-/// Whether the connection would go on from a frontend's address and port: its replies would come for the frontend.
+/// Returns whether the connection would go on from a frontend's address and port: its replies would come for the
+/// frontend.
 #[inline(always)]
 fn is_of_frontend<F: Tables>(opening: &Opening<F>) -> bool {
     let Tuple {

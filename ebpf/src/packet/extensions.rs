@@ -58,12 +58,12 @@ pub(crate) trait WalkExtensions: Access {
     /// [`crate::packet::ipv4::walk_options`].
     fn walk_options(&self, begin: u32, end: u32) -> u32;
 
-    /// Whether the IPv4 header from the offset `begin` to `end`, which has options, is as its sender wrote it:
+    /// Returns whether the IPv4 header from the offset `begin` to `end`, which has options, is as its sender wrote it:
     /// [`crate::packet::ipv4::is_long_header_intact`].
     fn is_header_intact(&self, begin: u32, end: u32) -> bool;
 }
 
-/// Whether an extension header follows.
+/// Returns whether an extension header follows.
 #[inline(always)]
 pub(crate) const fn is_one(next_header: u8) -> bool {
     matches!(

@@ -16,7 +16,7 @@ pub(crate) trait Family: shunt_common::Family + Logged {
     const LONGEST_HEADER: usize;
     /// What each link takes, so that nobody is told to send less; 0: there is no such length.
     const LEAST_MTU: u16;
-    /// Whether the network header has a checksum of its own, so that the sum over the header
+    /// True if the network header has a checksum of its own, so that the sum over the header
     /// stays the same whatever is written into it.
     const HAS_HEADER_CHECKSUM: bool;
 
@@ -28,7 +28,7 @@ pub(crate) trait Family: shunt_common::Family + Logged {
 
     /// The protocol number of the family's ICMP.
     const ICMP: u8;
-    /// Whether the checksum of ICMP covers the addresses.
+    /// True if the checksum of ICMP covers the addresses.
     const ICMP_COVERS_ADDRESSES: bool;
 
     /// Type and code of the error "nobody listens at the port".
@@ -42,25 +42,25 @@ pub(crate) trait Family: shunt_common::Family + Logged {
     const ECHO: u8;
     const ECHO_REPLY: u8;
 
-    /// Whether ICMP messages of this type are between the stations of one link, and no router's
+    /// Returns whether ICMP messages of this type are between the stations of one link, and no router's
     /// business.
     fn is_of_link(kind: u8) -> bool;
 
-    /// Whether an ICMP message of this type is an error, so that it holds an inner packet.
+    /// Returns whether an ICMP message of this type is an error, so that it holds an inner packet.
     fn is_error(kind: u8) -> bool;
 
-    /// Whether an ICMP message of this type reports something, or is of no type that asks for anything, so that
-    /// no error is sent about it (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
+    /// Returns whether an ICMP message of this type reports something, or is of no type that asks for anything, so
+    /// that no error is sent about it (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
     fn is_report(kind: u8) -> bool;
 
-    /// Whether the address defines one host that can be answered: no group, not the unspecified
+    /// Returns whether the address defines one host that can be answered: no group, not the unspecified
     /// one, not the loopback's (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
     fn is_unicast(address: &Self::Address) -> bool;
 
-    /// Whether the kernel, as a router, takes on packets from the address, wherever they come in.
+    /// Returns whether the kernel, as a router, takes on packets from the address, wherever they come in.
     fn is_forwarded_from(address: &Self::Address) -> bool;
 
-    /// Whether the network header from `begin` to `end` is as its sender wrote it, as far as its
+    /// Returns whether the network header from `begin` to `end` is as its sender wrote it, as far as its
     /// own checksum tells.
     fn is_intact(context: &impl WalkExtensions, begin: usize, end: usize) -> bool;
 
@@ -93,10 +93,10 @@ pub(crate) trait Header<F: Family> {
     /// What the packet says of congestion: the two bits of RFC 3168 section 5.
     fn congestion(&self) -> u32;
 
-    /// Whether a router may cut the packet into fragments.
+    /// Returns whether a router may cut the packet into fragments.
     fn may_be_fragmented(&self) -> bool;
 
-    /// Whether a header without options is as its sender wrote it, as far as its own checksum tells.
+    /// Returns whether a header without options is as its sender wrote it, as far as its own checksum tells.
     fn is_intact(&self) -> bool;
 }
 

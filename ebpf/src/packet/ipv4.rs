@@ -112,7 +112,7 @@ impl Ipv4Header {
     }
 }
 
-/// Whether the sum over a header with its checksum is what it has to be (RFC 1071).
+/// Returns whether the sum over a header with its checksum is what it has to be (RFC 1071).
 #[inline(always)]
 const fn is_of_ones(sum: Sum) -> bool {
     sum.apply(!0) == 0
@@ -225,7 +225,7 @@ impl Family for V4 {
     }
 }
 
-/// Whether the header from `begin` to `end`, with its options, is as its sender wrote it:
+/// Returns whether the header from `begin` to `end`, with its options, is as its sender wrote it:
 /// [`WalkExtensions::is_header_intact`].
 #[inline(always)]
 pub(crate) fn is_long_header_intact(context: &impl Access, begin: u32, end: u32) -> bool {

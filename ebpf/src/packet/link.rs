@@ -54,7 +54,7 @@ pub(crate) struct EthernetAddresses {
 }
 
 impl EthernetAddresses {
-    /// Whether the frame is for this station.
+    /// Returns whether the frame is for this station.
     #[inline(always)]
     pub(crate) fn is_for(&self, station: &Station) -> bool {
         let Station { begin, end } = *station;

@@ -45,21 +45,21 @@ pub(crate) struct Packet<F: Family> {
     pub form: Form,
     /// The transport protocol; that of the inner packet if this is an ICMP error.
     pub protocol: u8,
-    /// Whether it may be the first of a connection: any UDP packet, a TCP SYN, an SCTP INIT.
+    /// True if it may be the first of a connection: any UDP packet, a TCP SYN, an SCTP INIT.
     pub may_be_first: bool,
     /// What its IPv4 options ask of a router.
     pub options: Options,
-    /// Whether its network header came as its sender wrote it, as far as its own checksum tells.
+    /// True if its network header came as its sender wrote it, as far as its own checksum tells.
     pub is_intact: bool,
-    /// Whether only this node's own backends are asked for it, as far as there are any: another node has
+    /// True if only this node's own backends are asked for it, as far as there are any: another node has
     /// sent it here for them, or would be sent it by the same choice.
     pub is_for_own: bool,
-    /// Whether it is for a NodePort of the node that has sent it here: this node's own of the same number
+    /// True if it is for a NodePort of the node that has sent it here: this node's own of the same number
     /// stands for that one.
     pub is_for_other_node: bool,
-    /// Whether a backend's node has handed it on to here, so that it goes to no further node.
+    /// True if a backend's node has handed it on to here, so that it goes to no further node.
     pub is_handed_on: bool,
-    /// Whether it is of a share of its frontend's connections that is refused, so that no node is to serve it.
+    /// True if it is of a share of its frontend's connections that is refused, so that no node is to serve it.
     pub is_refused: bool,
     /// Which way of its connection it goes, as far as that was found out: for the packet log alone.
     pub direction: Direction,
@@ -98,7 +98,7 @@ impl<F: Family> Packet<F> {
         unsafe { core::mem::zeroed() }
     }
 
-    /// Whether this is an ICMP error about a packet of the connection.
+    /// Returns whether this is an ICMP error about a packet of the connection.
     #[inline(always)]
     pub(crate) const fn is_error(&self) -> bool {
         matches!(self.form, Form::Error)

@@ -37,10 +37,10 @@ impl Ports {
 pub(crate) trait Segment {
     /// Where the checksum is, from the begin of the header.
     const CHECKSUM_OFFSET: usize;
-    /// Whether a checksum of 0 means that there is none.
+    /// True if a checksum of 0 means that there is none.
     const ZERO_IS_NONE: bool;
 
-    /// Whether the packet may be the first of a connection.
+    /// Returns whether the packet may be the first of a connection.
     fn may_be_first(&self) -> bool;
     /// What it says of its connection, if so many bytes follow the header.
     fn signal(&self, payload: impl FnOnce() -> usize) -> Signal;

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Transport {
     /// Source and destination port, network order.
     pub ports: Ports,
-    /// Whether the packet may be the first of a connection.
+    /// True if the packet may be the first of a connection.
     pub may_be_first: bool,
     /// What it says of its connection, as if nothing followed the header.
     pub signal: Signal,
@@ -48,7 +48,7 @@ pub(crate) const SCTP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(SctpHeader,
 /// The longest of the headers without options.
 pub(crate) const LONGEST: usize = size_of::<TcpHeader>();
 
-/// Whether packets of this protocol are translated.
+/// Returns whether packets of this protocol are translated.
 #[inline(always)]
 pub(crate) const fn is_translated(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | SCTP)

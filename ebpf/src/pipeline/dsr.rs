@@ -136,8 +136,8 @@ fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F
     }
 }
 
-/// Whether the packet, of a connection that this node does not know, may be of one to a backend that is draining
-/// elsewhere: it cannot be a first one, and the frontend with this cell has such backends.
+/// Returns whether the packet, of a connection that this node does not know, may be of one to a backend that is
+/// draining elsewhere: it cannot be a first one, and the frontend with this cell has such backends.
 #[inline(always)]
 pub(crate) fn may_be_of_draining<F: Tables>(packet: &Packet<F>, cell: Cell) -> bool {
     cell.has(Cell::DRAINING) && !packet.may_be_first && !packet.is_handed_on
@@ -190,8 +190,8 @@ pub(crate) fn choose<F: Maglev>(
     }
 }
 
-/// Whether packets with this tuple that come in by the `interface` may be served on other nodes, through the frontend
-/// with this cell.
+/// Returns whether packets with this tuple that come in by the `interface` may be served on other nodes, through the
+/// frontend with this cell.
 #[inline(always)]
 fn is_dispatched<F: Maglev>(
     tuple: &Tuple<F>,
@@ -262,7 +262,7 @@ pub(crate) fn lower_mss<F: Routed>(
     mss::lower::<F>(context, transport, end, F::HEADER_LENGTH as u16)
 }
 
-/// Whether the tuple that a first fragment left with says that it left in an envelope.
+/// Returns whether the tuple that a first fragment left with says that it left in an envelope.
 #[inline(always)]
 pub(crate) const fn is_outer<F: Tables>(left: &Tuple<F>) -> bool {
     // A client may have no port, a frontend and a backend always do.
@@ -322,8 +322,8 @@ fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<(usize, b
     is_ours.then_some((end, is_handed_on))
 }
 
-/// Whether the envelope with its header at `begin` came in where one from its source may: no pod of this node sends
-/// any, and packets to a node's address go out there.
+/// Returns whether the envelope with its header at `begin` came in where one from its source may: no pod of this node
+/// sends any, and packets to a node's address go out there.
 #[inline(always)]
 fn is_from_there<F: Routed>(context: &impl Access, begin: usize) -> bool {
     let Ok(header) = context.at::<F::Header>(begin) else {
@@ -346,7 +346,7 @@ fn is_from_there<F: Routed>(context: &impl Access, begin: usize) -> bool {
     !is_judged || is_on_way_back(context, begin, &outer)
 }
 
-/// Whether the packet inside, of an envelope that ends at `end`, is one for a frontend in mode dsr, and
+/// Returns whether the packet inside, of an envelope that ends at `end`, is one for a frontend in mode dsr, and
 /// whose that is.
 #[inline(always)]
 fn inside<F: Routed, C: WalkExtensions>(
@@ -391,14 +391,14 @@ fn inside<F: Routed, C: WalkExtensions>(
     }
 }
 
-/// Whether there is such a frontend, in mode dsr. The port is in network order.
+/// Returns whether there is such a frontend, in mode dsr. The port is in network order.
 #[inline(always)]
 fn is_dsr<F: Tables>(address: F::Address, port: u16, protocol: u8) -> bool {
     let key: FrontendKey<F> = FrontendKey::new(address, port, protocol);
     frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR))
 }
 
-/// Whether the address is that of another node of the cluster.
+/// Returns whether the address is that of another node of the cluster.
 #[inline(always)]
 fn is_other_node<F: Tables>(address: &F::Address) -> bool {
     location::<F>(address) == Some(*address) && !is_own::<F>(address)

@@ -248,7 +248,7 @@ impl<F: Maglev> Flow<'_, F> {
         F::connections().find_half(self.key)
     }
 
-    /// Whether the time of its connection may be over: the general path finds out.
+    /// Returns whether the time of its connection may be over: the general path finds out.
     #[inline(always)]
     fn may_have_expired(&self, half: &Half) -> bool {
         F::connections().may_have_expired(half, self.now)
@@ -356,7 +356,7 @@ impl<F: Maglev> Flow<'_, F> {
         ))
     }
 
-    /// Whether the packet, a SYN and so likely to be the first of its connection, is for a frontend: then
+    /// Returns whether the packet, a SYN and so likely to be the first of its connection, is for a frontend: then
     /// what it will need of the table is on its way when this returns.
     #[inline(always)]
     fn is_expected(&mut self, filtered: Filtered) -> bool {
@@ -370,8 +370,8 @@ impl<F: Maglev> Flow<'_, F> {
         true
     }
 
-    /// Whether a packet that goes out from here may be of a connection of the host's that is remembered, or begin
-    /// one: its source is one of a connection of ours, or a frontend's.
+    /// Returns whether a packet that goes out from here may be of a connection of the host's that is remembered, or
+    /// begin one: its source is one of a connection of ours, or a frontend's.
     #[inline(always)]
     fn may_be_of_host(&mut self, source: F::Address, port: u16) -> bool {
         masquerade::may_clash::<F>(&source, port) && self.clashes()
@@ -379,7 +379,7 @@ impl<F: Maglev> Flow<'_, F> {
                 && frontend::is_one::<F>(FrontendKey::new(source, port, self.key.protocol()))
     }
 
-    /// Whether a packet of the host's is, or begins, a connection whose source one of ours has.
+    /// Returns whether a packet of the host's is, or begins, a connection whose source one of ours has.
     #[inline(always)]
     fn clashes(&mut self) -> bool {
         if is_any_masqueraded() && self.find(Role::Forward).is_some() {

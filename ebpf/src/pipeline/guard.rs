@@ -34,13 +34,13 @@ use crate::{
     rewrite::{echo, icmp_error::IcmpError},
 };
 
-/// Whether there is anything to look after.
+/// Returns whether there is anything to look after.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
     guards() || answers_echo()
 }
 
-/// Whether the packet may be for an address that is looked after, before more of it is read.
+/// Returns whether the packet may be for an address that is looked after, before more of it is read.
 #[inline(always)]
 pub(crate) fn may_concern<F: Routed>(context: &impl Access, link: Link) -> bool {
     let Ok(header) = context.at::<F::Header>(link.header_length()) else {
@@ -88,13 +88,13 @@ pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Ver
     }
 }
 
-/// Whether the frame was for another station, and no pod behind a bridge of ours has sent it.
+/// Returns whether the frame was for another station, and no pod behind a bridge of ours has sent it.
 #[inline(always)]
 fn is_overheard<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
     context.is_for_other_station() && !is_client_here::<F>(&packet.tuple.source, packet.interface)
 }
 
-/// Whether it is a whole echo request. Of one in fragments nobody here has the whole.
+/// Returns whether it is a whole echo request. Of one in fragments nobody here has the whole.
 #[inline(always)]
 fn is_echo<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
     packet.protocol == F::ICMP

@@ -259,7 +259,7 @@ fn nobodys<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> Verdict
     }
 }
 
-/// Whether the packet only reached us because the interface listens to all of its link: its frame
+/// Returns whether the packet only reached us because the interface listens to all of its link: its frame
 /// was for another station, which translates it, and its sender is no pod behind a bridge of ours.
 #[inline(always)]
 fn is_overheard<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> bool {

@@ -42,13 +42,13 @@ impl Opened {
         }
     }
 
-    /// Whether a backend's node has handed the packet on.
+    /// Returns whether a backend's node has handed the packet on.
     #[inline(always)]
     pub(crate) const fn is_handed_on(self) -> bool {
         matches!(self, Self::HandedOnForAll | Self::HandedOnForOtherNode)
     }
 
-    /// Whether the packet is for a NodePort of another node.
+    /// Returns whether the packet is for a NodePort of another node.
     #[inline(always)]
     pub(crate) const fn is_for_other_node(self) -> bool {
         matches!(self, Self::ForOtherNode | Self::HandedOnForOtherNode)

@@ -38,7 +38,7 @@ pub(crate) fn handle<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
     fail(Errno::AddressInUse)
 }
 
-/// Whether the port is a NodePort at this address of the host, or at any of them.
+/// Returns whether the port is a NodePort at this address of the host, or at any of them.
 #[inline(always)]
 fn is_node_port<F: Addresses>(address: &F::Address, port: u16, protocol: u8) -> bool {
     if address.is_unspecified() || F::has_local_node_ports() && F::is_loopback(address) {

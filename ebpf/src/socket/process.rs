@@ -52,7 +52,7 @@ pub(crate) trait Addresses: Tables {
     /// The address by which a host reaches itself, network order.
     const LOOPBACK: Self::Address;
 
-    /// Whether the host reaches itself by it.
+    /// Returns whether the host reaches itself by it.
     fn is_loopback(address: &Self::Address) -> bool;
 
     /// The length of the family's part of [`Self::tuple_to`].

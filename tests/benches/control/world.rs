@@ -11,7 +11,7 @@ pub(super) struct World {
     pub services: u32,
     /// Of each service.
     pub backends: u32,
-    /// Whether each service has a NodePort.
+    /// True if each service has a NodePort.
     pub node_ports: bool,
 }
 

@@ -57,6 +57,6 @@ pub(crate) struct Judged {
     pub limit: Limit,
     /// What was found.
     pub value: Spread,
-    /// Whether the median is within the limit.
+    /// True if the median is within the limit.
     pub met: bool,
 }

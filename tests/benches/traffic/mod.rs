@@ -95,7 +95,7 @@ const fn instances(kind: Kind) -> usize {
     }
 }
 
-/// Whether this agent can hand packets straight to pods.
+/// Returns whether this agent can hand packets straight to pods.
 fn has_redirect(agent: &std::path::Path) -> Result<bool> {
     Ok(shunt_tests::run(&agent.to_string_lossy(), &["agent", "--help"])?.contains("--redirect"))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Kind {
     pub(crate) proxy: Proxy,
     /// How many services there are besides those that are measured.
     pub(crate) others: usize,
-    /// Whether the node has the rule of a CNI that masquerades, and so tracks connections.
+    /// True if the node has the rule of a CNI that masquerades, and so tracks connections.
     pub(crate) masquerade: bool,
 }
 

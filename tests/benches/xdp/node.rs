@@ -83,9 +83,9 @@ pub(super) struct Services {
     pub count: u32,
     /// Of each service.
     pub backends: u32,
-    /// Whether they select by Maglev.
+    /// True if they select by Maglev.
     pub by_maglev: bool,
-    /// Whether the program at TC is attached to [`UPLINK`].
+    /// True if the program at TC is attached to [`UPLINK`].
     pub attached: bool,
 }
 

@@ -232,7 +232,7 @@ impl Cluster {
         Some(self.objects.get(&key(object))?.value())
     }
 
-    /// Whether there are objects of this kind in this version of the API. Those of kinds that have to
+    /// Returns whether there are objects of this kind in this version of the API. Those of kinds that have to
     /// be defined are there in the versions that the definition serves.
     pub(super) fn serves(&self, kind: Kind, version: &str) -> bool {
         let Some(name) = kind.definition() else {

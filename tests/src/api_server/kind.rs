@@ -104,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// Whether its status is written by itself, and changes of the rest are counted.
+    /// Returns whether its status is written by itself, and changes of the rest are counted.
     pub(super) const fn has_status(self) -> bool {
         matches!(
             self,

@@ -37,7 +37,7 @@ impl Object {
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 
-    /// Whether it is asked for.
+    /// Returns whether it is asked for.
     pub(super) fn is_selected(&self, selector: &Selector) -> bool {
         selector.matches(&self.head)
     }

@@ -55,7 +55,7 @@ impl Selector {
         }
     }
 
-    /// Whether the object is asked for.
+    /// Returns whether the object is asked for.
     pub(super) fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         let label = |key: &str| labels.get(key).and_then(Value::as_str);

@@ -16,7 +16,7 @@ use crate::{
 const SETTLE: [&str; 2] = ["--consul-settle", "1s"];
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// Whether a question is for this datacenter.
+/// Returns whether a question is for this datacenter.
 fn is_near(path: &str) -> bool {
     !path.contains("dc=dc2")
 }
@@ -30,7 +30,7 @@ fn register_far(sandbox: &Sandbox, far: &Consul) {
     far.put(sandbox.node2(), register, &body).unwrap();
 }
 
-/// Whether this query is not up to date.
+/// Returns whether this query is not up to date.
 fn is_missed(query: &'static str) -> impl Fn(&Value) -> bool {
     move |source| {
         let stale = source["stale"].as_array();

@@ -45,7 +45,7 @@ struct Instance {
 /// What a service's resolver says.
 #[derive(Debug, Clone, Copy, Default)]
 struct Resolver {
-    /// Whether only instances of version 2 count that pass their checks, also where another resolver leads here.
+    /// True if only instances of version 2 count that pass their checks, also where another resolver leads here.
     only_some: bool,
     /// The datacenter and the service whose instances are wanted next.
     failover: Option<(usize, u32)>,

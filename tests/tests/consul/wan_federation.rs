@@ -163,7 +163,7 @@ impl Side<'_> {
         names
     }
 
-    /// Whether its server gets answers from the other's.
+    /// Returns whether its server gets answers from the other's.
     fn reaches(&self, consul: &Consul, other: &Self) -> bool {
         let path = format!("/v1/catalog/nodes?dc={}", other.name);
         let answer = consul.ask(self.inside, "GET", &path, "");

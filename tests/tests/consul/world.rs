@@ -294,12 +294,12 @@ pub(crate) fn web() -> Target {
     Target::tcp(SocketAddr::new(VIP.parse().unwrap(), 80))
 }
 
-/// Whether everything that is followed is up to date.
+/// Returns whether everything that is followed is up to date.
 pub(crate) fn is_current(source: &Value) -> bool {
     source["synced"] == true && source["stale"].as_array().is_some_and(Vec::is_empty)
 }
 
-/// Whether something is not.
+/// Returns whether something is not.
 pub(crate) fn is_stale(source: &Value) -> bool {
     source["stale"]
         .as_array()

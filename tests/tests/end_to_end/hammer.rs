@@ -60,7 +60,7 @@ struct Published {
 struct History(Vec<Published>);
 
 impl History {
-    /// Whether the backend was in the set that was in force at `started` or in one that was
+    /// Returns whether the backend was in the set that was in force at `started` or in one that was
     /// published until `ended`.
     fn allows(&self, backend: SocketAddr, started: Instant, ended: Instant) -> bool {
         let Self(sets) = self;

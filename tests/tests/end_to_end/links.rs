@@ -67,7 +67,7 @@ fn request(from: IpAddr, to: SocketAddr) -> Vec<u8> {
     packet
 }
 
-/// Whether the packet is a UDP packet from `from` to the client, with a right checksum.
+/// Returns whether the packet is a UDP packet from `from` to the client, with a right checksum.
 fn is_answer(packet: &[u8], family: Family, from: SocketAddr) -> bool {
     let client = family.of(CLIENT.parse().unwrap());
     let Ok(headers) = PacketHeaders::from_ip_slice(packet) else {

@@ -19,7 +19,7 @@ fn pod(host: &HostWorld, name: &str) -> Caller {
     Caller::start(&host.cgroup, host.world.sandbox.pod(name).namespace())
 }
 
-/// Whether the kernel's own table of the pod's connections has one with this address: that is what
+/// Returns whether the kernel's own table of the pod's connections has one with this address: that is what
 /// its packets have.
 fn has_connection(host: &HostWorld, name: &str, address: &str) -> bool {
     let namespace = host.world.sandbox.pod(name).namespace();

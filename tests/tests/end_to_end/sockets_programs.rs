@@ -21,7 +21,7 @@ const SERVERS: u16 = 9000;
 /// How long a server waits for a request: longer than the programs do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the program is installed. Says so if it is not.
+/// Returns whether the program is installed. Says so if it is not.
 fn is_there(program: &str) -> bool {
     let is_there = Command::new(program).arg("-h").output().is_ok();
     if !is_there {

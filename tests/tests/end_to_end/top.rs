@@ -164,7 +164,7 @@ fn cell(screen: &str, service: &str, number: usize) -> Option<f64> {
     row.split_whitespace().nth(number)?.parse().ok()
 }
 
-/// Whether an escape sequence chooses a colour of the text; 39 is the terminal's own.
+/// Returns whether an escape sequence chooses a colour of the text; 39 is the terminal's own.
 fn is_coloured(shown: &str) -> bool {
     shown.split("\x1b[").skip(1).any(|sequence| {
         let numbers = sequence.split('m').next().unwrap_or_default();

@@ -41,7 +41,7 @@ pub(crate) fn world(mode: &str, transport: Transport) -> Option<(World, Service)
     Some((world, service))
 }
 
-/// Whether ends of pairs can be made like those of wires; says so if not.
+/// Returns whether ends of pairs can be made like those of wires; says so if not.
 pub(crate) fn has_ethtool() -> bool {
     let has = run("ethtool", &["--version"]).is_ok();
     if !has {

@@ -65,7 +65,7 @@ pub(crate) struct Flow {
     pub(crate) port: u16,
     pub(crate) endpoints: BTreeSet<String>,
     pub(crate) verdict: String,
-    /// Whether any of the endpoints would see another source.
+    /// True if any of the endpoints would see another source.
     #[serde(rename = "masq")]
     pub(crate) is_masqueraded: bool,
 }
@@ -115,12 +115,12 @@ impl Config {
         self.local_ips.iter().copied().filter(carries).collect()
     }
 
-    /// Whether the client is a process of the node.
+    /// Returns whether the client is a process of the node.
     pub(crate) fn is_of_node(&self, client: IpAddr) -> bool {
         client.is_loopback() || self.local_ips.contains(&client)
     }
 
-    /// Whether the client is known to be a pod.
+    /// Returns whether the client is known to be a pod.
     pub(crate) fn is_of_pod(&self, client: IpAddr) -> bool {
         let pods = self.detect_local.as_ref();
         pods.is_some_and(|pods| pods.cidr.contains(&client))

@@ -50,7 +50,7 @@ pub(crate) fn of_source(case: &Case, flow: &Flow, found: &Found) -> Option<&'sta
     }
 }
 
-/// Whether all endpoints that may answer are on this node, as the slices say.
+/// Returns whether all endpoints that may answer are on this node, as the slices say.
 fn are_here(case: &Case, found: &Found) -> bool {
     let name = case.config.node_name.as_str();
     let slices = case.objects.endpoint_slices.iter();

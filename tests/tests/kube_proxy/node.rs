@@ -19,7 +19,7 @@ pub(crate) struct Found {
     pub(crate) verdict: &'static str,
     /// Who may answer it.
     pub(crate) endpoints: BTreeSet<String>,
-    /// Whether any of them sees another source than the client's.
+    /// True if any of them sees another source than the client's.
     pub(crate) is_masqueraded: bool,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether the backend sees another source than the client: docs/local-pods.md. Clients of these
+    /// Returns whether the backend sees another source than the client: docs/local-pods.md. Clients of these
     /// cases are told by the cluster's range.
     fn is_masqueraded(&self, kind: FrontendKind, backend: &Backend, client: IpAddr) -> bool {
         // Its source is the node's own, and chosen for the backend.

@@ -117,7 +117,7 @@ impl Kubelet {
         self.sandbox.pod("pod-c").namespace()
     }
 
-    /// Whether a process of the node reaches the service, which only its socket can help it to.
+    /// Returns whether a process of the node reaches the service, which only its socket can help it to.
     fn reaches_from_the_node(&self) -> Result<Value, String> {
         let client = Path::new(env!("CARGO_BIN_EXE_client"));
         let arguments = ["tcp", &format!("{IP}:80")];

@@ -206,7 +206,7 @@ fn sctp_init(to: u16) -> Vec<u8> {
     packet
 }
 
-/// Whether what was received, from its IP header on, is a valid SCTP packet for this port.
+/// Returns whether what was received, from its IP header on, is a valid SCTP packet for this port.
 fn is_for(received: &[u8], port: u16) -> bool {
     let header = usize::from(received[0] & 0xf) * 4;
     let mut packet = received[header..].to_vec();

@@ -28,7 +28,7 @@ impl Pair {
         [IpAddr::V4(self.v4), IpAddr::V6(self.v6)]
     }
 
-    /// Whether the address is one of the two.
+    /// Returns whether the address is one of the two.
     pub(crate) fn has(self, ip: IpAddr) -> bool {
         self.both().contains(&ip)
     }
@@ -96,7 +96,7 @@ pub(crate) const DSR_SOURCES: [&str; 4] = [
     "fd00:6::/112",
 ];
 
-/// Whether the address is in one of [`DSR_SOURCES`].
+/// Returns whether the address is in one of [`DSR_SOURCES`].
 pub(crate) fn is_dsr_source(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
@@ -133,7 +133,7 @@ pub(crate) const SNAT_PORTS: RangeInclusive<u16> = 1024..=29_984;
 /// Multiplies the weight of local backends.
 pub(crate) const LOCAL_BACKEND_WEIGHT: u32 = 3;
 
-/// Whether the address is in one of [`POD_CIDRS`].
+/// Returns whether the address is in one of [`POD_CIDRS`].
 pub(crate) fn is_pod_of_this_node(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.octets()[..3] == [10, 1, 1],
@@ -141,7 +141,7 @@ pub(crate) fn is_pod_of_this_node(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether the kernel's routes lead to the address, as any other would: not to this node's own,
+/// Returns whether the kernel's routes lead to the address, as any other would: not to this node's own,
 /// those of loopback interfaces, and groups and broadcasts of its link.
 pub(crate) fn is_routed(ip: IpAddr) -> bool {
     match ip {

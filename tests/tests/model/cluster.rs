@@ -81,7 +81,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Whether it belongs to the set of `policy`; by default to Cluster, and to Local if it is.
+    /// Returns whether it belongs to the set of `policy`; by default to Cluster, and to Local if it is.
     pub(crate) fn is_in(&self, policy: Policy) -> bool {
         match &self.scopes {
             Some(scopes) => scopes.contains(&policy),
@@ -89,27 +89,27 @@ impl Backend {
         }
     }
 
-    /// Whether it is known to connections; `NotReady` ones are as good as absent.
+    /// Returns whether it is known to connections; `NotReady` ones are as good as absent.
     pub(crate) fn is_listed(&self) -> bool {
         self.state != State::NotReady
     }
 
-    /// Whether it takes new connections.
+    /// Returns whether it takes new connections.
     pub(crate) fn is_ready(&self) -> bool {
         self.state == State::Ready && self.weight > 0
     }
 
-    /// Whether it takes new connections of frontends that have come down to such backends.
+    /// Returns whether it takes new connections of frontends that have come down to such backends.
     pub(crate) fn is_serving(&self) -> bool {
         self.state == State::Serving && self.weight > 0
     }
 
-    /// Whether it takes new connections of some frontend, wherever that is.
+    /// Returns whether it takes new connections of some frontend, wherever that is.
     pub(crate) fn is_usable(&self) -> bool {
         self.is_ready() || self.is_serving()
     }
 
-    /// Whether it takes new connections in the set of `policy`, among `all` of its port and family.
+    /// Returns whether it takes new connections in the set of `policy`, among `all` of its port and family.
     pub(crate) fn is_usable_in(&self, policy: Policy, all: &[&Self]) -> bool {
         let falls_back = !all.iter().any(|one| one.is_ready() && one.is_in(policy));
         self.is_in(policy) && (self.is_ready() || falls_back && self.is_serving())
@@ -173,7 +173,7 @@ impl Service {
         }
     }
 
-    /// Whether any frontend of the port selects from the Local set, whoever holds it.
+    /// Returns whether any frontend of the port selects from the Local set, whoever holds it.
     pub(crate) fn selects_locally(&self, port: &Port) -> bool {
         let has_external = !self.external_ips.is_empty()
             || !self.load_balancer_ips.is_empty()
@@ -201,15 +201,15 @@ pub(crate) struct Service {
     pub internal_policy: Policy,
     /// Seconds; 0: off.
     pub affinity: u32,
-    /// Whether all its frontends select by a Maglev table.
+    /// True if all its frontends select by a Maglev table.
     pub maglev: bool,
-    /// Whether packets for its external addresses go to their backends' nodes in envelopes.
+    /// True if packets for its external addresses go to their backends' nodes in envelopes.
     pub dsr: bool,
     pub ports: Vec<Port>,
 }
 
 impl Service {
-    /// Whether it has an address of this family, or none at all: then it is of both.
+    /// Returns whether it has an address of this family, or none at all: then it is of both.
     pub(crate) fn has_family_of(&self, ip: IpAddr) -> bool {
         let lists = [
             &self.cluster_ips,

@@ -60,7 +60,7 @@ impl Model {
         (protocol, at)
     }
 
-    /// Whether there is such a frontend, in mode dsr.
+    /// Returns whether there is such a frontend, in mode dsr.
     pub(super) fn is_dsr(&self, key: FrontendKey) -> bool {
         let frontend = self.cluster.frontends.get(&key);
         frontend.is_some_and(|frontend| frontend.is_dsr)

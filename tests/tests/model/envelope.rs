@@ -101,7 +101,7 @@ pub(crate) struct Enclosed {
     /// Its service class, with what it says of congestion.
     pub class: u8,
     pub hops: u8,
-    /// Whether it is in another such envelope.
+    /// True if it is in another such envelope.
     pub twice: bool,
 }
 

@@ -88,24 +88,24 @@ pub(crate) struct Flow {
     pub backend: Endpoint,
     /// Who the backend was when it was chosen; of a connection to the backend itself nobody.
     pub member: Option<(Member, u64)>,
-    /// Whether it began with a SYN or INIT.
+    /// True if it began with a SYN or INIT.
     opened: bool,
-    /// Whether it is not given up before its time is over.
+    /// True if it is not given up before its time is over.
     assured: bool,
-    /// Whether anything but a reset came from the backend.
+    /// True if anything but a reset came from the backend.
     replied: bool,
-    /// Whether the backend has sent a SYN-ACK or INIT ACK.
+    /// True if the backend has sent a SYN-ACK or INIT ACK.
     answered: bool,
-    /// Whether the backend has sent data or a FIN before the client acknowledged its SYN-ACK.
+    /// True if the backend has sent data or a FIN before the client acknowledged its SYN-ACK.
     is_early: bool,
     /// The SYN's number, or that which acknowledges the SYN-ACK.
     number: u32,
     /// Who has ended it.
     client_ended: bool,
     backend_ended: bool,
-    /// Whether a side has reset it, and none has spoken since.
+    /// True if a side has reset it, and none has spoken since.
     reset: bool,
-    /// Whether the backend has answered its SYN by what is of another connection.
+    /// True if the backend has answered its SYN by what is of another connection.
     mistaken: bool,
     awaits: Awaits,
     began: u64,
@@ -181,12 +181,12 @@ impl Flow {
         }
     }
 
-    /// Whether the backend sees the client as it is.
+    /// Returns whether the backend sees the client as it is.
     pub(crate) fn keeps_client(&self) -> bool {
         self.source == self.client
     }
 
-    /// Whether the backend sees the client's address.
+    /// Returns whether the backend sees the client's address.
     pub(crate) fn keeps_address(&self) -> bool {
         self.source.ip == self.client.ip
     }
@@ -196,7 +196,7 @@ impl Flow {
         self.client_heard.max(self.backend_heard)
     }
 
-    /// Whether the client's next SYN begins another, if its backend is there or not.
+    /// Returns whether the client's next SYN begins another, if its backend is there or not.
     pub(crate) fn is_replaced(&self, has_backend: bool, now: u64) -> bool {
         if self.has_ended(now) {
             return true;
@@ -207,7 +207,7 @@ impl Flow {
         !has_backend || self.client_ended || self.mistaken
     }
 
-    /// Whether the programs look at its other side before they take a client's packet for its.
+    /// Returns whether the programs look at its other side before they take a client's packet for its.
     pub(super) fn may_be_over(&self, now: u64) -> bool {
         let is_ending = self.client_ended || self.backend_ended || self.reset;
         let least = if self.assured && !is_ending {
@@ -218,7 +218,7 @@ impl Flow {
         now - self.client_heard > u64::from(least) * SECOND
     }
 
-    /// Whether the backend has left a SYN without an answer.
+    /// Returns whether the backend has left a SYN without an answer.
     fn is_unanswered(&self, now: u64) -> bool {
         let silence = self.client_heard.saturating_sub(self.backend_heard);
         matches!(self.awaits, Awaits::SynAck(_))
@@ -226,12 +226,12 @@ impl Flow {
             && silence >= SECOND
     }
 
-    /// Whether the backend has answered its SYN by what is of another connection.
+    /// Returns whether the backend has answered its SYN by what is of another connection.
     pub(crate) const fn is_mistaken(&self) -> bool {
         self.mistaken
     }
 
-    /// Whether its client uses a service; if not, it answered a flow of the host's. `None`: it has just been
+    /// Returns whether its client uses a service; if not, it answered a flow of the host's. `None`: it has just been
     /// answered, and that may be what is seen.
     pub(super) const fn is_asked_for(&self, now: u64) -> Option<bool> {
         if matches!(self.protocol, Protocol::TCP | Protocol::SCTP) {
@@ -243,12 +243,12 @@ impl Flow {
         Some(self.assured)
     }
 
-    /// Whether it began with a SYN, and its client has answered nothing yet.
+    /// Returns whether it began with a SYN, and its client has answered nothing yet.
     pub(crate) const fn is_opening(&self) -> bool {
         self.opened && !self.assured
     }
 
-    /// Whether a SYN with this number may be the one that opened it, or is the latest in it.
+    /// Returns whether a SYN with this number may be the one that opened it, or is the latest in it.
     pub(crate) const fn may_have_begun_with(&self, number: u32) -> bool {
         if let Awaits::SynAck(awaited) = self.awaits {
             return is_known(number.wrapping_add(1), awaited);
@@ -313,14 +313,14 @@ impl Flow {
         self.room_after(self.reset, now)
     }
 
-    /// Whether who begins another with its tuple does so because it has ended: an established connection of
+    /// Returns whether who begins another with its tuple does so because it has ended: an established connection of
     /// TCP not by a reset, which is anybody's.
     pub(crate) fn has_ended(&self, now: u64) -> bool {
         let believed = self.reset && !(self.protocol == Protocol::TCP && self.assured);
         self.room_after(believed, now) <= Room::Over
     }
 
-    /// Whether its time is over, if a reset counts.
+    /// Returns whether its time is over, if a reset counts.
     pub(crate) fn is_over_by_time(&self, now: u64) -> bool {
         self.room_after(self.reset, now) == Room::Expired
     }
@@ -341,7 +341,7 @@ impl Flow {
         }
     }
 
-    /// Whether a packet does not find it any more. An established one that was reset is found by
+    /// Returns whether a packet does not find it any more. An established one that was reset is found by
     /// all that do not begin another, for as long as without the reset.
     pub(super) fn is_gone(&self, opens: bool, now: u64) -> bool {
         if !self.is_over_by_time(now) {
@@ -353,7 +353,7 @@ impl Flow {
         opens || !was_established || now - self.last() > u64::from(timeout) * SECOND
     }
 
-    /// Whether the backend's first answer to the SYN is of another connection, and says so.
+    /// Returns whether the backend's first answer to the SYN is of another connection, and says so.
     pub(super) fn takes_for_another(&mut self, packet: &Packet<'_>) -> bool {
         let Says {
             opens,
@@ -370,7 +370,7 @@ impl Flow {
         is_another
     }
 
-    /// Whether a packet of the backend's answers a SYN in the flow, which begins again.
+    /// Returns whether a packet of the backend's answers a SYN in the flow, which begins again.
     pub(super) fn begins_again_with(&self, packet: &Packet<'_>) -> bool {
         let Says { answers, other, .. } = packet.says;
         let is_awaited = matches!(self.awaits, Awaits::SynAck(number) if is_known(other, number));
@@ -382,7 +382,8 @@ impl Flow {
         self.mistaken = true;
     }
 
-    /// Whether a packet of the backend's shows that the flow has ended there: it answers a SYN in it, or refuses.
+    /// Returns whether a packet of the backend's shows that the flow has ended there: it answers a SYN in it, or
+    /// refuses.
     pub(super) fn ends_with(&self, packet: &Packet<'_>) -> bool {
         let Says {
             answers,
@@ -513,7 +514,7 @@ impl Flow {
         self.awaits = Awaits::Nothing;
     }
 
-    /// Whether a RST is of who can know the connection.
+    /// Returns whether a RST is of who can know the connection.
     const fn is_proved_reset(&self, side: Side, says: Says) -> bool {
         match (side, self.awaits) {
             (Side::Client, Awaits::Reset(number)) => says.number == number,
@@ -522,13 +523,13 @@ impl Flow {
         }
     }
 
-    /// Whether it is hard to tell if a SYN has been without an answer for long enough.
+    /// Returns whether it is hard to tell if a SYN has been without an answer for long enough.
     fn is_hard_to_tell(&self, now: u64) -> bool {
         let silence = self.client_heard.saturating_sub(self.backend_heard);
         (150..900).contains(&(now - self.client_heard)) || (500..1100).contains(&silence)
     }
 
-    /// Whether real time, which is known to a second or so, decides what becomes of it.
+    /// Returns whether real time, which is known to a second or so, decides what becomes of it.
     pub(super) fn is_at_a_turn(&self, now: u64) -> bool {
         let turns = [self.timeout(false), self.timeout(true)];
         let age = self.began;
@@ -540,12 +541,12 @@ impl Flow {
     }
 }
 
-/// Whether an answer with this number may be one to what `awaited` acknowledges.
+/// Returns whether an answer with this number may be one to what `awaited` acknowledges.
 const fn is_known(number: u32, awaited: u32) -> bool {
     (number ^ awaited) & KNOWN == 0
 }
 
-/// Whether it is hard to tell if so many seconds are over.
+/// Returns whether it is hard to tell if so many seconds are over.
 pub(crate) fn is_near(age: u64, seconds: u32) -> bool {
     let turn = u64::from(seconds) * SECOND;
     let (before, after) = if seconds < 5 {

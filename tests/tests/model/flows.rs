@@ -44,7 +44,7 @@ impl Flows {
         self.flows.get(self.replies.get(&ends)?)
     }
 
-    /// Whether there is a flow with replies between these ends, whatever its state.
+    /// Returns whether there is a flow with replies between these ends, whatever its state.
     pub(crate) fn has_reply(&self, ends: Ends) -> bool {
         self.replies.contains_key(&ends)
     }
@@ -91,12 +91,12 @@ impl Flows {
         Some(flow)
     }
 
-    /// Whether a flow has begun again. Asked once.
+    /// Returns whether a flow has begun again. Asked once.
     pub(crate) const fn take_begun_again(&mut self) -> bool {
         std::mem::replace(&mut self.begun_again, false)
     }
 
-    /// Whether a flow of the packet's client may have `source` towards `backend`: nobody has it; or
+    /// Returns whether a flow of the packet's client may have `source` towards `backend`: nobody has it; or
     /// its time is over, or it is this one and has ended, or nothing has come of it.
     pub(crate) fn is_free(&self, ends: Ends, source: Endpoint, backend: Endpoint) -> bool {
         let reply = Ends {
@@ -206,7 +206,7 @@ impl Flows {
         self.now += time;
     }
 
-    /// Whether any flow is where real time decides, so many milliseconds from now.
+    /// Returns whether any flow is where real time decides, so many milliseconds from now.
     pub(crate) fn is_at_a_turn(&self, later: u64) -> bool {
         let now = self.now + later;
         self.flows.values().any(|flow| flow.is_at_a_turn(now))

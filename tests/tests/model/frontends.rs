@@ -20,7 +20,7 @@ pub(crate) type FrontendKey = (Protocol, Endpoint);
 pub(crate) struct Member {
     pub service: ServiceId,
     pub port: PortName,
-    /// Whether it is one of a frontend's that has no split while others of the port have one.
+    /// True if it is one of a frontend's that has no split while others of the port have one.
     pub is_beside_split: bool,
     pub at: Endpoint,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Frontend {
     pub service: ServiceId,
     pub port: PortName,
     pub kind: Kind,
-    /// Whether others of the port have a split.
+    /// True if others of the port have a split.
     pub is_beside_split: bool,
     is_ipv4: bool,
     /// The NodePort of another node's address is for clients on this node.
@@ -154,7 +154,7 @@ impl Cluster {
         loser.map(|(_, frontend)| frontend.service)
     }
 
-    /// Whether a client with this address is on this node.
+    /// Returns whether a client with this address is on this node.
     pub(crate) fn is_on_this_node(&self, client: IpAddr) -> bool {
         let own = addresses::NODE.has(client) && self.nodes.contains(&client);
         addresses::is_pod_of_this_node(client) || own
@@ -216,12 +216,12 @@ impl Cluster {
         (taking.map(|backend| backend.at).collect(), false)
     }
 
-    /// Whether the frontend's connections are shared out by a split.
+    /// Returns whether the frontend's connections are shared out by a split.
     pub(crate) fn has_split(&self, frontend: &Frontend) -> bool {
         self.split_of(frontend).is_some()
     }
 
-    /// Whether any backend would take new connections of the frontend, wherever it is.
+    /// Returns whether any backend would take new connections of the frontend, wherever it is.
     pub(crate) fn has_usable(&self, frontend: &Frontend) -> bool {
         match self.split_of(frontend) {
             Some(split) => {
@@ -233,7 +233,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the backend is one of this node's.
+    /// Returns whether the backend is one of this node's.
     pub(crate) fn is_local(&self, member: Member) -> bool {
         let service = &self.services[&member.service];
         let port = &service.ports[member.port];
@@ -248,7 +248,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the service would have a frontend in mode dsr if it were alone.
+    /// Returns whether the service would have a frontend in mode dsr if it were alone.
     pub(crate) fn has_dsr(&self, service: ServiceId) -> bool {
         self.dsr.contains(&service)
     }
@@ -404,7 +404,7 @@ fn claims(service: &Service) -> impl Iterator<Item = Claim> {
     })
 }
 
-/// Whether the weights of a port's usable backends of one family do not fit into a `u32` together.
+/// Returns whether the weights of a port's usable backends of one family do not fit into a `u32` together.
 fn overflows(service: &Service) -> bool {
     let factor = |port: &Port, backend: &Backend| {
         if backend.local {

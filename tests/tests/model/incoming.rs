@@ -41,7 +41,7 @@ impl Model {
         }
     }
 
-    /// Whether the fast path passes a packet for a pod: no service has its address. Replies to it
+    /// Returns whether the fast path passes a packet for a pod: no service has its address. Replies to it
     /// are seen where they go out to it.
     fn is_passed_by(&self, packet: &Packet<'_>) -> bool {
         let may_clash = packet.is_syn() || packet.ends.protocol == Protocol::UDP;
@@ -63,14 +63,14 @@ impl Model {
         (flow.client.ip != ip || is_of_host).then(|| flow.restored())
     }
 
-    /// Whether the packet's destination may stand for a client's.
+    /// Returns whether the packet's destination may stand for a client's.
     fn may_be_answer(&mut self, packet: &Packet<'_>) -> bool {
         let Endpoint { ip, port } = packet.ends.destination;
         HAIRPIN.has(ip) || SNAT_PORTS.contains(&port) && !self.is_fast_request(packet)
     }
 
-    /// Whether the packet is the answer of a backend that is gone to a SYN in its flow, which is over then. The next
-    /// SYN chooses another backend.
+    /// Returns whether the packet is the answer of a backend that is gone to a SYN in its flow, which is over then.
+    /// The next SYN chooses another backend.
     pub(super) fn is_left(&mut self, packet: &Packet<'_>) -> bool {
         if packet.form == Form::Later {
             return false;
@@ -89,7 +89,7 @@ impl Model {
         is_left
     }
 
-    /// Whether the packet answers a flow of the host's that goes on as it is. One that has ended is none for
+    /// Returns whether the packet answers a flow of the host's that goes on as it is. One that has ended is none for
     /// who begins another.
     fn answers_host(&mut self, packet: &Packet<'_>) -> bool {
         if !self.any_own || self.is_fast_request(packet) {
@@ -122,7 +122,7 @@ impl Model {
         true
     }
 
-    /// Whether the fast path takes the packet for a client's before it looks for replies.
+    /// Returns whether the fast path takes the packet for a client's before it looks for replies.
     fn is_fast_request(&mut self, packet: &Packet<'_>) -> bool {
         if !packet.is_plain || packet.is_syn() || NODE.has(packet.ends.destination.ip) {
             return false;

@@ -173,12 +173,12 @@ impl Kernel {
         self.size
     }
 
-    /// Whether envelopes come from ranges of addresses.
+    /// Returns whether envelopes come from ranges of addresses.
     pub(crate) const fn has_dsr_sources(&self) -> bool {
         self.has_dsr_sources
     }
 
-    /// Whether packets come in by a port of a bridge.
+    /// Returns whether packets come in by a port of a bridge.
     pub(crate) const fn is_at_port(&self) -> bool {
         self.uplinks.is_none()
     }

@@ -56,28 +56,28 @@ pub(crate) struct Model {
     datagrams: BTreeMap<(Hook, Datagram), (Became, u64)>,
     /// Nobody but the programs knows what was chosen for the last packet.
     pub(super) lost: bool,
-    /// Whether the last packet was given a place in the table, or was refused one.
+    /// True if the last packet was given a place in the table, or was refused one.
     pub(super) sought_room: bool,
-    /// Whether the programs have left the segment size that the last packet announces.
+    /// True if the programs have left the segment size that the last packet announces.
     pub(super) leaves_size: bool,
-    /// Whether the last packet got no further than the driver.
+    /// True if the last packet got no further than the driver.
     pub(super) by_driver: bool,
     /// How many connections of a family always find room, if that matters.
     pub(super) capacity: Option<usize>,
-    /// Whether envelopes come from ranges of addresses.
+    /// True if envelopes come from ranges of addresses.
     pub(super) has_dsr_sources: bool,
-    /// Whether packets come in by a port of a bridge.
+    /// True if packets come in by a port of a bridge.
     is_at_port: bool,
     /// How many were refused although there were not as many that stay.
     pub refused_early: u64,
     /// How many connections were opened through splits, and how many these refused that could be served.
     pub by_splits: u64,
     pub refused_by_splits: u64,
-    /// Whether a connection to a backend itself has been given another port.
+    /// True if a connection to a backend itself has been given another port.
     pub any_direct: bool,
-    /// Whether a packet of the host's own has been given another port where it goes out.
+    /// True if a packet of the host's own has been given another port where it goes out.
     pub any_masqueraded: bool,
-    /// Whether one has gone out from a frontend's address and port.
+    /// True if one has gone out from a frontend's address and port.
     pub any_own: bool,
     pub(super) counters: BTreeMap<&'static str, u64>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub verdict: &'a Verdict,
-    /// Whether the packet got no further than the driver.
+    /// True if the packet got no further than the driver.
     pub by_driver: bool,
     pub chosen: Option<Chosen>,
     /// How many packets were dropped so far because they could not be rewritten, or because their
@@ -134,7 +134,7 @@ impl Model {
         &self.counters
     }
 
-    /// Whether a flow was opened whose backend could not be seen, so that both sides have to
+    /// Returns whether a flow was opened whose backend could not be seen, so that both sides have to
     /// forget all flows. Asked once.
     pub(crate) const fn take_lost(&mut self) -> bool {
         std::mem::replace(&mut self.lost, false)
@@ -150,7 +150,7 @@ impl Model {
         seconds
     }
 
-    /// Whether real time decides about anything so many milliseconds from now.
+    /// Returns whether real time decides about anything so many milliseconds from now.
     pub(crate) fn is_at_a_turn(&self, later: u64) -> bool {
         let now = self.flows.now() + later;
         let is_near = |then: u64, seconds| is_near(now - then, seconds);

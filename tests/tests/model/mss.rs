@@ -71,7 +71,7 @@ impl Model {
         }
     }
 
-    /// Whether nobody minds what the packet announces: it comes when its connection is open, or of none; or
+    /// Returns whether nobody minds what the packet announces: it comes when its connection is open, or of none; or
     /// the driver has taken it, which knows of no such mode.
     fn may_leave_size(&self, packet: &Packet<'_>) -> bool {
         let flow = self.flows.with_reply(packet.ends);

@@ -8,12 +8,12 @@ use super::{addresses::NODE, frontends::Cluster};
 pub(crate) type Nodes = BTreeMap<&'static str, Vec<IpAddr>>;
 
 impl Cluster {
-    /// Whether a node of the cluster has the address.
+    /// Returns whether a node of the cluster has the address.
     pub(crate) fn is_of_node(&self, ip: IpAddr) -> bool {
         self.named.values().flatten().any(|own| *own == ip)
     }
 
-    /// Whether a node of the cluster has the address, and that is not this one.
+    /// Returns whether a node of the cluster has the address, and that is not this one.
     pub(crate) fn is_of_other_node(&self, ip: IpAddr) -> bool {
         self.is_of_node(ip) && !NODE.has(ip)
     }

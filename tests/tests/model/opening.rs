@@ -235,7 +235,7 @@ impl Model {
         Some(verdict)
     }
 
-    /// Whether the first fragment of a packet of SCTP was dropped once its connection was open: a checksum
+    /// Returns whether the first fragment of a packet of SCTP was dropped once its connection was open: a checksum
     /// over all of the packet cannot be made anew from a part.
     pub(super) fn was_cut(&self, packet: &Packet<'_>, observed: Observed<'_>) -> bool {
         let failed = self.counters.get("drop_rewrite").copied().unwrap_or(0);
@@ -245,8 +245,8 @@ impl Model {
             && observed.not_rewritten > failed
     }
 
-    /// Whether the packet, which is the flow's by its ends, begins another: a datagram, if the backend is gone,
-    /// and a SYN as the flow says.
+    /// Returns whether the packet, which is the flow's by its ends, begins another: a datagram, if the backend is
+    /// gone, and a SYN as the flow says.
     pub(super) fn is_replaced(&self, packet: &Packet<'_>, flow: &Flow) -> bool {
         let has_backend = self.has_backend(flow);
         if packet.says.opens {
@@ -255,7 +255,7 @@ impl Model {
         packet.opens && packet.ends.protocol != Protocol::TCP && !has_backend
     }
 
-    /// Whether the flow's backend is still the one that it was.
+    /// Returns whether the flow's backend is still the one that it was.
     pub(super) fn has_backend(&self, flow: &Flow) -> bool {
         flow.member
             .is_none_or(|(member, membership)| self.cluster.membership(member) == Some(membership))

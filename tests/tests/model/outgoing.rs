@@ -160,8 +160,8 @@ impl Model {
         self.cluster.frontends.contains_key(&(protocol, at))
     }
 
-    /// Whether a flow of this node's own keeps its port, which is a frontend's; `None` if it is not remembered.
-    /// `is_taken`: another one has its ends towards the backend.
+    /// Returns whether a flow of this node's own keeps its port, which is a frontend's; `None` if it is not
+    /// remembered. `is_taken`: another one has its ends towards the backend.
     fn keeps_port(&mut self, packet: &Packet<'_>, is_taken: bool) -> Option<bool> {
         let is_own = NODE.has(packet.ends.source.ip);
         let may_change = packet.opens && is_own;

@@ -44,7 +44,7 @@ pub(crate) struct Extension {
 pub(crate) struct Report {
     /// Of four errors of each family, and something that is none.
     pub kind: u8,
-    /// Whether it comes from a router on the way, and not from the end.
+    /// True if it comes from a router on the way, and not from the end.
     pub from_router: bool,
     /// How much of the packet is quoted at most.
     pub quoted: usize,

@@ -44,7 +44,7 @@ pub(crate) enum Service {
 }
 
 impl Model {
-    /// Whether it is for another station, and no pod of this node has sent it.
+    /// Returns whether it is for another station, and no pod of this node has sent it.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>) -> bool {
         packet.overheard && !self.cluster.is_on_this_node(packet.ends.source.ip)
     }
@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    /// Whether the backend sees the client's own address.
+    /// Returns whether the backend sees the client's own address.
     pub(super) fn keeps_source(&self, client: IpAddr, member: Member) -> bool {
         self.source_for(client, member) == client
     }
@@ -201,7 +201,7 @@ impl Model {
         right.then_some(chosen)
     }
 
-    /// Whether the service of these has session affinity.
+    /// Returns whether the service of these has session affinity.
     pub(super) fn has_affinity(&self, members: &[Member]) -> bool {
         let mut services = members.iter().map(|member| member.service);
         services.any(|service| self.cluster.services[&service].affinity > 0)

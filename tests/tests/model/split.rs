@@ -47,7 +47,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Whether a frontend of this kind shares its connections out so.
+    /// Returns whether a frontend of this kind shares its connections out so.
     pub(crate) fn is_for(&self, kind: Kind) -> bool {
         !self.cluster_ips_only || kind == Kind::ClusterIp
     }

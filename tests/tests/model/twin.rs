@@ -61,7 +61,7 @@ pub(crate) fn compared() -> u64 {
 
 /// Copies of an object's tables.
 pub(crate) struct Twin {
-    /// Whether the agent may have written something.
+    /// True if the agent may have written something.
     pub(crate) is_stale: bool,
     packets: u64,
     constants: Vec<(&'static str, Box<[u8]>)>,
@@ -84,7 +84,7 @@ impl Twin {
         }
     }
 
-    /// Whether the next packet is one of those that are compared.
+    /// Returns whether the next packet is one of those that are compared.
     pub(crate) fn is_next(&mut self) -> bool {
         self.packets += 1;
         self.packets.is_multiple_of(EACH.get())

@@ -85,14 +85,14 @@ pub(crate) struct Packet<'a> {
     /// The ends; of an error those of a packet that goes its way, of a later fragment without
     /// ports.
     pub ends: Ends,
-    /// Whether it may be the first of a flow.
+    /// True if it may be the first of a flow.
     pub opens: bool,
     pub says: Says,
-    /// Whether it is a whole segment or datagram without IP options or extension headers.
+    /// True if it is a whole segment or datagram without IP options or extension headers.
     pub is_plain: bool,
-    /// Whether the header's checksum is right.
+    /// True if the header's checksum is right.
     pub is_intact: bool,
-    /// Whether its sender chose the way that it goes.
+    /// True if its sender chose the way that it goes.
     pub has_source_route: bool,
     pub hop_limit: u8,
     /// For another station.
@@ -123,7 +123,7 @@ struct Network {
     identification: u32,
 }
 
-/// Whether a frame, with an Ethernet header, is for another station, and not for several.
+/// Returns whether a frame, with an Ethernet header, is for another station, and not for several.
 pub(crate) fn is_for_other_station(frame: &[u8]) -> bool {
     frame[..6] != [0; 6] && frame[0] & 1 == 0
 }
@@ -217,12 +217,12 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Whether it is a SYN by its flags, even if it is a reset too.
+    /// Returns whether it is a SYN by its flags, even if it is a reset too.
     pub(crate) fn is_syn(&self) -> bool {
         self.opens && self.ends.protocol == Protocol::TCP
     }
 
-    /// Whether its sender may be told about it: it is no error, has its datagram's begin, came as
+    /// Returns whether its sender may be told about it: it is no error, has its datagram's begin, came as
     /// it was sent, and its link's and its own header name single hosts (RFC 1122 sections 3.2.1.2
     /// and 3.2.2, RFC 4443 section 2.4).
     pub(crate) fn may_be_told_about(&self) -> bool {
@@ -232,7 +232,7 @@ impl<'a> Packet<'a> {
         has_begin && !is_of_group && is_host(source) && is_host(destination) && self.is_intact
     }
 
-    /// Whether no router takes it on, because of where it comes from.
+    /// Returns whether no router takes it on, because of where it comes from.
     pub(crate) fn is_martian(&self) -> bool {
         match self.ends.source.ip {
             IpAddr::V4(ip) => {
@@ -245,7 +245,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Whether it is IPv4.
+    /// Returns whether it is IPv4.
     pub(crate) const fn is_ipv4(&self) -> bool {
         self.ends.source.ip.is_ipv4()
     }
@@ -374,7 +374,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Whether one host has the address: no group, not the unspecified one, not the loopback's.
+/// Returns whether one host has the address: no group, not the unspecified one, not the loopback's.
 fn is_host(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !matches!(ip.octets()[0], 0 | 127 | 224..),
@@ -382,7 +382,7 @@ fn is_host(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether the sum over an IPv4 header is what it has to be (RFC 1071).
+/// Returns whether the sum over an IPv4 header is what it has to be (RFC 1071).
 pub(crate) fn is_intact(header: &[u8]) -> bool {
     let words = header.chunks_exact(2);
     let mut sum: u32 = words
@@ -394,7 +394,7 @@ pub(crate) fn is_intact(header: &[u8]) -> bool {
     sum == 0xffff
 }
 
-/// Whether an IPv4 header has loose or strict source routing (RFC 791 section 3.1).
+/// Returns whether an IPv4 header has loose or strict source routing (RFC 791 section 3.1).
 fn has_source_route(header: &[u8]) -> bool {
     let mut rest = header.get(20..).unwrap_or_default();
     while let [kind, behind @ ..] = rest {

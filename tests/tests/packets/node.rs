@@ -74,7 +74,7 @@ pub(crate) fn with_families(families: Families, test: impl FnOnce()) {
 /// An agent and its programs.
 pub(crate) struct Node {
     agent: Agent,
-    /// Whether nothing else is refused: no guard is on.
+    /// True if nothing else is refused: no guard is on.
     refuses_for_services: bool,
     /// If there is the XDP program.
     uplinks: Option<Uplinks>,

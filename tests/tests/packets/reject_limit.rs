@@ -19,7 +19,7 @@ fn node(rate: u32) -> Node {
     )
 }
 
-/// Whether a packet without a backend was rejected, or else dropped.
+/// Returns whether a packet without a backend was rejected, or else dropped.
 fn is_rejected<A: Family>(node: &mut Node) -> bool {
     let packet = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 1), (A::CLUSTER_IP, 80));
     match node.rejecting_ingress(&packet.frame()) {

@@ -178,7 +178,7 @@ fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last<A: Fami
     }
 }
 
-/// Whether what the backend sends to this port goes to this client.
+/// Returns whether what the backend sends to this port goes to this client.
 #[track_caller]
 fn check_holder<A: Family>(node: &mut Node, port: u16, holder: (A, u16), answer: Transport) {
     let reply = Packet::new(answer, (A::REMOTE, 8080), (A::NODE, port));

@@ -20,7 +20,7 @@ use super::{
     world::{Backends, Family, V4, V6, cluster, in_network, node, open_transit, seen},
 };
 
-/// Whether the packet got no further than the driver.
+/// Returns whether the packet got no further than the driver.
 #[track_caller]
 fn is_taken(node: &mut Node, frame: &[u8]) -> bool {
     node.by_driver(frame).is_some()

@@ -238,7 +238,7 @@ fn finish(child: &mut Child, ended: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// Whether this process may use KVM.
+/// Returns whether this process may use KVM.
 fn has_kvm() -> bool {
     File::options()
         .read(true)

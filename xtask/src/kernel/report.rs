@@ -11,7 +11,7 @@ use crate::test_result::count;
 pub(super) struct Report {
     /// What `uname -r` should say.
     release: String,
-    /// Whether it said so.
+    /// True if it said so.
     is_release: bool,
     passed: u64,
     failed: u64,
@@ -55,7 +55,7 @@ impl Report {
         }
     }
 
-    /// Whether it was the right kernel, every test passed, and there were any.
+    /// Returns whether it was the right kernel, every test passed, and there were any.
     pub(super) fn verdict(&self) -> Result<()> {
         if !self.is_release {
             bail!("the machine did not say that it runs {}", self.release);

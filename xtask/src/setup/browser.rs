@@ -89,7 +89,7 @@ fn package(folder: &Path) -> PathBuf {
     folder.join("node_modules").join(PLAYWRIGHT)
 }
 
-/// Whether the folder has the right one.
+/// Returns whether the folder has the right one.
 fn installed(folder: &Path) -> bool {
     let manifest = package(folder).join("package.json");
     let manifest = fs::read_to_string(manifest).unwrap_or_default();

@@ -17,12 +17,12 @@ const PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"
 /// The path of the compiler in [`PACKAGES`].
 const RUSTC: &str = "/usr/bin/rustc";
 
-/// Whether packages can be installed here at all.
+/// Returns whether packages can be installed here at all.
 pub(super) fn has_apt() -> bool {
     process::output(Command::new("apt-get").arg("--version")).is_ok()
 }
 
-/// Whether all packages of this way are installed.
+/// Returns whether all packages of this way are installed.
 pub(super) fn is_installed() -> bool {
     missing(&PACKAGES).is_empty()
         && Llvm::of(Path::new(RUSTC)).is_ok_and(|llvm| missing(&[&llvm.package()]).is_empty())
@@ -148,7 +148,7 @@ fn missing<'a>(packages: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Whether apt could install a package.
+/// Returns whether apt could install a package.
 fn has_candidate(package: &str) -> bool {
     let policy = Command::new("apt-cache")
         .env("LC_ALL", "C")

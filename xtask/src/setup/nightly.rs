@@ -42,7 +42,7 @@ pub(super) fn command() -> String {
     format!("rustup toolchain install {PINNED} --profile minimal --component rust-src")
 }
 
-/// Whether rustup is here.
+/// Returns whether rustup is here.
 pub(super) fn has_rustup() -> bool {
     process::output(rustup().arg("--version")).is_ok()
 }
@@ -75,7 +75,7 @@ fn named(name: &str) -> Result<Toolchain> {
     })
 }
 
-/// Whether the sources of the standard library are beside this compiler.
+/// Returns whether the sources of the standard library are beside this compiler.
 pub(super) fn has_sources(rustc: &Path) -> bool {
     rustc
         .ancestors()

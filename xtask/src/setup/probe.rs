@@ -96,7 +96,7 @@ pub(super) fn forget(root: &Path) {
     drop(fs::remove_file(root.join(FOLDER).join(PROOF)));
 }
 
-/// Whether a compiled `core` for BPF comes with this compiler.
+/// Returns whether a compiled `core` for BPF comes with this compiler.
 fn has_core(rustc: &Path) -> Result<bool> {
     let folder = process::output(Command::new(rustc).args([
         "--print",

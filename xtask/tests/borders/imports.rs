@@ -25,7 +25,7 @@ pub(crate) struct File {
     pub(crate) crates: BTreeSet<String>,
     /// The names that it only hands on.
     hands_on: BTreeSet<String>,
-    /// Whether it defines anything.
+    /// True if it defines anything.
     defines: bool,
 }
 
@@ -39,12 +39,12 @@ pub(crate) struct Import {
 }
 
 impl File {
-    /// Whether the name is not defined here, but elsewhere, and handed on.
+    /// Returns whether the name is not defined here, but elsewhere, and handed on.
     pub(crate) fn hands_on(&self, name: &str) -> bool {
         self.hands_on.contains(name)
     }
 
-    /// Whether it is a table of contents: modules and what is handed on of them.
+    /// Returns whether it is a table of contents: modules and what is handed on of them.
     pub(crate) const fn is_contents(&self) -> bool {
         !self.defines
     }

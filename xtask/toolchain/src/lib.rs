@@ -215,7 +215,7 @@ impl Toolchain {
     }
 }
 
-/// Whether this variable of the outer cargo, or of the user, would change what is built.
+/// Returns whether this variable of the outer cargo, or of the user, would change what is built.
 ///
 /// Kept: cargo's home, its network and registry settings, and the job server's.
 fn disturbs(name: &str) -> bool {

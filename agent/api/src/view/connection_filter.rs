@@ -44,12 +44,12 @@ pub struct Place {
 }
 
 impl ConnectionFilter {
-    /// Whether every connection is meant.
+    /// Returns whether every connection is meant.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether this connection is meant.
+    /// Returns whether this connection is meant.
     pub fn takes(&self, connection: &Connection) -> bool {
         let Self {
             client,
@@ -71,7 +71,7 @@ impl ConnectionFilter {
 }
 
 impl Place {
-    /// Whether this address and port are there.
+    /// Returns whether this address and port are there.
     pub fn has(&self, address: IpAddr, port: u16) -> bool {
         let Self {
             range,

@@ -13,13 +13,13 @@ pub struct Consul {
     pub datacenter: Option<String>,
     /// Our node there, once it is known.
     pub node: Option<String>,
-    /// Whether two queries give hints for all services, in place of one each.
+    /// True if two queries give hints for all services, in place of one each.
     pub hints: bool,
     /// Queries that are followed.
     pub watches: u64,
     /// Those of them that are not up to date, sorted by service.
     pub stale: Vec<StaleWatch>,
-    /// Whether all was there once, so that the datapath follows it.
+    /// True if all was there once, so that the datapath follows it.
     pub synced: bool,
     /// How long ago something of the catalog changed.
     pub last_change_seconds_ago: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Gateway {
     pub node: String,
     /// Its id there.
     pub id: String,
-    /// Whether it may have new connections, by its own checks.
+    /// True if it may have new connections, by its own checks.
     pub usable: bool,
     /// Where it is known from: Consul's federation state, or the catalog of its datacenter.
     pub origin: String,

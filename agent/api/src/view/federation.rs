@@ -14,7 +14,7 @@ pub struct Federation {
     pub datacenter: String,
     /// The one that keeps the gateways of all.
     pub primary: String,
-    /// Whether the last copy from there is up to date; always in the primary.
+    /// True if the last copy from there is up to date; always in the primary.
     pub up_to_date: bool,
     /// For how long it is so, in seconds.
     pub since_seconds_ago: u64,

@@ -61,7 +61,7 @@ pub struct FlowPacket {
     /// Its first bytes, 128 at most, if they were asked for.
     #[serde(skip)]
     pub bytes: Vec<u8>,
-    /// Whether it begins with an Ethernet header; else with the IP header.
+    /// True if it begins with an Ethernet header; else with the IP header.
     #[serde(skip)]
     pub is_ethernet: bool,
 }

@@ -33,7 +33,7 @@ pub struct FlowFilter {
 }
 
 impl FlowFilter {
-    /// Whether this event is meant.
+    /// Returns whether this event is meant.
     pub fn takes(&self, event: &FlowEvent) -> bool {
         let Self {
             kinds,
@@ -69,7 +69,7 @@ impl FlowFilter {
     }
 }
 
-/// Whether it is of the service that is named, or of its port.
+/// Returns whether it is of the service that is named, or of its port.
 fn is_of(event: &FlowEvent, wanted: &str) -> bool {
     let Some(service) = &event.service else {
         return false;

@@ -65,7 +65,7 @@ pub struct Frontend {
     /// What was counted of its service port, all frontends of that together, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<ServiceCounters>,
-    /// Whether only clients on this node are served.
+    /// True if only clients on this node are served.
     #[serde(skip)]
     pub this_node_only: bool,
 }
@@ -80,7 +80,7 @@ pub struct Backend {
     /// Its share of new connections is weight / sum of weights; 0 receives none. Of a split it is its share
     /// in parts of [`u32::MAX`], together with what is refused.
     pub weight: u32,
-    /// Whether it runs on this node.
+    /// True if it runs on this node.
     pub local: bool,
     /// Connections that it was chosen for since it is the service port's backend, through any of its frontends.
     pub new_connections: u64,

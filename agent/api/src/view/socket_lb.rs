@@ -14,7 +14,7 @@ pub struct SocketLb {
     pub mode: SocketLbMode,
     /// The directory of the cgroup whose processes it is for, if there is one.
     pub cgroup: Option<String>,
-    /// Whether this cgroup has every process of the machine.
+    /// True if this cgroup has every process of the machine.
     pub root: bool,
     /// The hooks that have programs, by name: all that are wanted, or none.
     pub hooks: Vec<String>,

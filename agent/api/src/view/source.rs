@@ -14,13 +14,13 @@ use crate::{
 pub struct Source {
     /// Where its events come from, for people.
     pub name: String,
-    /// Whether everything that it follows is up to date.
+    /// True if everything that it follows is up to date.
     pub connected: bool,
     /// For how long it is, or is not.
     pub since_seconds_ago: u64,
     /// Why it is not.
     pub trouble: Option<String>,
-    /// Whether all was there once, so that the datapath follows it.
+    /// True if all was there once, so that the datapath follows it.
     pub synced: bool,
     /// How long ago the server told of a change.
     pub last_event_seconds_ago: Option<u64>,
@@ -57,7 +57,7 @@ pub struct Source {
 pub struct SourceNode {
     /// Its name.
     pub name: String,
-    /// Whether the cluster has a node of this name.
+    /// True if the cluster has a node of this name.
     pub found: bool,
     /// Its zone.
     pub zone: Option<String>,

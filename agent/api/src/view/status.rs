@@ -34,7 +34,7 @@ pub struct Status {
     pub uptime_seconds: u64,
     /// Where tables, programs and links are pinned, if they are.
     pub pin_dir: Option<String>,
-    /// Whether a Resync was applied since its start.
+    /// True if a Resync was applied since its start.
     pub synced: bool,
     /// Events that are held until one is.
     pub held: u64,

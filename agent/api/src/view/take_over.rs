@@ -9,7 +9,7 @@ use crate::proto;
 /// JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TakeOver {
-    /// Whether they are.
+    /// True if they are.
     pub active: bool,
     /// What the agent was told of it: `auto`, `on` or `off`.
     pub mode: String,

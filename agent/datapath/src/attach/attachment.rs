@@ -66,7 +66,7 @@ impl Attachment {
         }
     }
 
-    /// Whether the program was attached as a filter to this hook of an interface, and the filter is gone.
+    /// Returns whether the program was attached as a filter to this hook of an interface, and the filter is gone.
     pub(crate) fn is_removed(&self, index: u32, hook: Hook) -> bool {
         let may_be_filter = match self {
             Self::Link(link) => link.is_some() && !has_tcx(),

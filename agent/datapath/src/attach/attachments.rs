@@ -361,7 +361,7 @@ impl Attachments {
         }
     }
 
-    /// Whether the programs for the interface are loaded. What an earlier agent attached has them.
+    /// Returns whether the programs for the interface are loaded. What an earlier agent attached has them.
     fn readiness(&self, object: &mut Loaded, name: &str, index: u32) -> Readiness {
         // Of another link layer, attaching says why there is none.
         let Ok(layer) = LinkLayer::of_interface(name) else {

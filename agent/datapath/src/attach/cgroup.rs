@@ -100,7 +100,7 @@ impl Cgroup {
         self.id
     }
 
-    /// Whether it has every process of the machine.
+    /// Returns whether it has every process of the machine.
     pub(crate) fn is_root(&self) -> bool {
         self.id == ROOT
     }

@@ -83,7 +83,7 @@ impl ChosenUplinks {
         self.links.retain(|index, _| there.contains(index));
     }
 
-    /// Whether the interface is an uplink.
+    /// Returns whether the interface is an uplink.
     pub(crate) fn contains(&self, index: u32) -> bool {
         self.uplinks.contains_key(&index)
     }

@@ -20,7 +20,7 @@ use crate::{attach::link_layer::LinkLayer, netlink::links::Link};
 /// Open vSwitch's interfaces, and its ports, are said to be of this kind.
 const OPEN_VSWITCH: &str = "openvswitch";
 
-/// Whether packets of clients come in by it, and are to be translated there.
+/// Returns whether packets of clients come in by it, and are to be translated there.
 pub(crate) fn is_client_side(link: &Link) -> bool {
     let is_readable = link.layer != ARPHRD_LOOPBACK && LinkLayer::of_type(link.layer).is_some();
     let is_entry = !matches!(
@@ -30,7 +30,7 @@ pub(crate) fn is_client_side(link: &Link) -> bool {
     is_readable && is_entry && is_no_mere_port(link)
 }
 
-/// Whether its packets are not better seen at what it is a port of.
+/// Returns whether its packets are not better seen at what it is a port of.
 fn is_no_mere_port(link: &Link) -> bool {
     match &link.port {
         Some(InfoPortKind::Bond | InfoPortKind::Team) => false,

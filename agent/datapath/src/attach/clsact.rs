@@ -93,7 +93,7 @@ impl Filter {
     }
 }
 
-/// Whether a path among the pinned links is the note of a filter.
+/// Returns whether a path among the pinned links is the note of a filter.
 pub(crate) fn is_note(path: &Path) -> bool {
     path.is_symlink()
 }
@@ -150,7 +150,7 @@ fn require_clsact(interface: &str) -> io::Result<()> {
     }
 }
 
-/// Whether our filter is at a hook of an interface, as far as the kernel tells.
+/// Returns whether our filter is at a hook of an interface, as far as the kernel tells.
 pub(crate) fn is_there(index: u32, hook: Hook) -> bool {
     let mut request = TcMessage::with_index(index.cast_signed());
     request.header.parent = QdiscHandle {
@@ -179,7 +179,7 @@ pub(crate) fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
     }
 }
 
-/// Whether an error says that a filter is not there, or its interface.
+/// Returns whether an error says that a filter is not there, or its interface.
 pub(crate) fn is_gone(error: &ProgramError) -> bool {
     match error {
         ProgramError::NetlinkError(error) => is_absent(error.raw_os_error()),

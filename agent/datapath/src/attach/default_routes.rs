@@ -46,7 +46,7 @@ pub(crate) fn interfaces_v6() -> io::Result<BTreeSet<u32>> {
     list(AddressFamily::Inet6, is_of_default, |_| false)
 }
 
-/// Whether a message with its header is about a default route.
+/// Returns whether a message with its header is about a default route.
 pub(crate) fn is_of_default(message: &[u8]) -> bool {
     // `rtm_dst_len` of `struct rtmsg` (linux/rtnetlink.h).
     message.get(17) == Some(&0)

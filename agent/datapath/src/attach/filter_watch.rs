@@ -31,7 +31,7 @@ const REOPEN: Duration = Duration::from_secs(1);
 pub struct RemovedFilters {
     /// By their indexes.
     pub interfaces: BTreeSet<u32>,
-    /// Whether there may be others: messages were lost.
+    /// True if there may be others: messages were lost.
     pub any: bool,
 }
 

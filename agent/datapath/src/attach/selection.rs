@@ -68,7 +68,7 @@ impl Selection {
         self.chosen.keys().cloned().collect()
     }
 
-    /// Whether the interface never has the programs, whoever names it.
+    /// Returns whether the interface never has the programs, whoever names it.
     pub(crate) fn excludes(&self, name: &str) -> bool {
         self.excluded.iter().any(|never| never.matches(name))
     }

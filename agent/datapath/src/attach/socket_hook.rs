@@ -45,7 +45,7 @@ impl SocketHook {
         Self::ALL.into_iter()
     }
 
-    /// Whether it is of use only where NodePorts are protected.
+    /// Returns whether it is of use only where NodePorts are protected.
     pub(crate) const fn is_bind(self) -> bool {
         matches!(self, Self::Bind4 | Self::Bind6)
     }

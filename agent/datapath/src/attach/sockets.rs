@@ -36,7 +36,7 @@ pub struct SocketStatus {
     pub mode: SocketLb,
     /// The directory of the cgroup whose processes it is for.
     pub cgroup: Option<PathBuf>,
-    /// Whether the cgroup has every process of the machine.
+    /// True if the cgroup has every process of the machine.
     pub is_root: bool,
     /// The hooks that have programs, by name; all that are wanted, or none.
     pub hooks: Vec<&'static str>,

@@ -18,7 +18,7 @@ pub(crate) fn stations(links: &[Link]) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Whether the stack judges frames by the interface's own address. A VRF leaves that to its ports.
+/// Returns whether the stack judges frames by the interface's own address. A VRF leaves that to its ports.
 const fn is_station(link: &Link) -> bool {
     match &link.port {
         None => link.controller.is_none(),

@@ -27,7 +27,7 @@ pub enum UplinkState {
     Attached {
         /// The kernel's index of it.
         index: u32,
-        /// Whether it runs in the driver, and not only before the stack.
+        /// True if it runs in the driver, and not only before the stack.
         native: bool,
         /// Why not, if it was to.
         note: Option<String>,
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// Whether the program is in its driver.
+    /// Returns whether the program is in its driver.
     pub(crate) fn is_native(&self) -> bool {
         matches!(self, Self::Attached(_, attached) if attached.running == Running::Native)
     }

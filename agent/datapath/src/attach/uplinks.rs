@@ -67,7 +67,7 @@ impl Uplinks {
         links.iter().any(|link| wanted.contains(&link.name))
     }
 
-    /// Whether it depends on routes which interfaces are meant.
+    /// Returns whether it depends on routes which interfaces are meant.
     pub(crate) fn follows_routes(&self) -> bool {
         self.options.is_on() && self.options.interfaces.is_empty()
     }

@@ -125,7 +125,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Whether no connection is remembered whose time is not over.
+    /// Returns whether no connection is remembered whose time is not over.
     ///
     /// # Errors
     ///

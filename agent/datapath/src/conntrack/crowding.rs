@@ -8,7 +8,7 @@ const INTERVAL: Duration = Duration::from_mins(1);
 /// What is known of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Load {
-    /// Whether one is in use for more than three quarters.
+    /// True if one is in use for more than three quarters.
     pub(crate) is_busy: bool,
     /// Connections that were dropped before their time, so far.
     pub(crate) early_drops: u64,

@@ -172,7 +172,7 @@ impl Datapath {
         }
     }
 
-    /// Whether interfaces wait for their turn to get the programs.
+    /// Returns whether interfaces wait for their turn to get the programs.
     pub const fn is_attaching(&self) -> bool {
         self.attachments.waiting() > 0
     }

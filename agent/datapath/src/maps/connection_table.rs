@@ -106,7 +106,7 @@ impl<F: FromIp + Wide> ConnectionTable<F> {
             .filter(move |snapshot| !self.table().is_forgotten(snapshot, now))
     }
 
-    /// Whether the connection's time is not over at tick `now`.
+    /// Returns whether the connection's time is not over at tick `now`.
     pub(crate) fn is_live(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
         !self.table().is_expired(snapshot, now)
     }

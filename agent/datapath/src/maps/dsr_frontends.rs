@@ -47,7 +47,7 @@ impl<F: FromIp> DsrFrontends<F> {
         })
     }
 
-    /// Whether the frontend with this key is in mode dsr. What cannot be read may be.
+    /// Returns whether the frontend with this key is in mode dsr. What cannot be read may be.
     fn has(&self, key: FrontendKey<F>) -> bool {
         match self.frontends.get(&Raw(key), 0) {
             Ok(index) if index < self.cells.len() => {
@@ -74,7 +74,7 @@ impl<'a, F: FromIp> DsrConnections<'a, F> {
         }
     }
 
-    /// Whether this is such a connection.
+    /// Returns whether this is such a connection.
     pub(crate) fn has(&mut self, snapshot: &Snapshot<F>) -> bool
     where
         F: Wide,

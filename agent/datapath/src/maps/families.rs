@@ -28,7 +28,7 @@ impl Families {
         ipv6: false,
     };
 
-    /// Whether that of the address is one of them.
+    /// Returns whether that of the address is one of them.
     pub const fn has(self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(_) => self.ipv4,

@@ -65,7 +65,7 @@ pub struct FlowConnection {
 pub struct FlowPacket {
     /// When.
     pub time: SystemTime,
-    /// Whether its sender was told.
+    /// True if its sender was told.
     pub is_refused: bool,
     /// Why.
     pub reason: Counter,
@@ -148,7 +148,7 @@ fn both(source: u16, destination: u16) -> u32 {
     bytemuck::cast([source.to_be(), destination.to_be()])
 }
 
-/// Whether a connection with this sample is taken where one in so many is; 0 and 1: all are.
+/// Returns whether a connection with this sample is taken where one in so many is; 0 and 1: all are.
 pub const fn is_sampled(sample: u32, one_in: u32) -> bool {
     sample <= threshold(one_in)
 }
@@ -314,7 +314,7 @@ mod tests {
         FlowEnd { range, port }
     }
 
-    /// Whether programs tell of a connection of this client to this frontend.
+    /// Returns whether programs tell of a connection of this client to this frontend.
     fn takes(ends: &FlowEnds, client: SocketAddr, frontend: SocketAddr) -> bool {
         fn words<F: FromIp + Wide>(client: SocketAddr, frontend: SocketAddr) -> Option<Vec<u64>> {
             let addresses = F::pack(F::address(client.ip())?, F::address(frontend.ip())?);

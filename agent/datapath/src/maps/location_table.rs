@@ -106,7 +106,7 @@ impl<F: FromIp> LocationTable<F> {
         }
     }
 
-    /// Whether nothing is known.
+    /// Returns whether nothing is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

@@ -160,7 +160,7 @@ fn snat_source<F: FromIp>(
         .or_else(|| lowest(&mut own.iter()))
 }
 
-/// Whether other hosts may answer to the address.
+/// Returns whether other hosts may answer to the address.
 pub(crate) fn is_global(ip: IpAddr) -> bool {
     // Link-local addresses are unique on one link only; IPv6's are unusable anyway.
     unusable(ip).is_none() && !matches!(ip, IpAddr::V4(ip) if ip.is_link_local())

@@ -25,7 +25,7 @@ pub(crate) struct PathTable<F: FromIp> {
     filter: AddressFilter<F>,
     /// What is in it.
     known: BTreeMap<IpNet, Path<F>>,
-    /// Whether a setting says which address SNAT gives.
+    /// True if a setting says which address SNAT gives.
     is_source_set: bool,
     /// Where this node's pods take their addresses from: packets for these are for pods.
     pods: Vec<IpNet>,
@@ -76,7 +76,7 @@ impl<F: FromIp> PathTable<F> {
         }
     }
 
-    /// Whether any way has an MTU.
+    /// Returns whether any way has an MTU.
     pub(crate) fn are_any_narrow(&self) -> bool {
         self.known.values().any(|path| path.mtu != 0)
     }

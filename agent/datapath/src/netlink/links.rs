@@ -35,7 +35,7 @@ pub(crate) struct Link {
     pub(crate) address: Option<[u8; 6]>,
     /// The XDP program that it has.
     pub(crate) xdp: Option<LinkProgram>,
-    /// Whether it is one end of a pair, and the other one in another network namespace.
+    /// True if it is one end of a pair, and the other one in another network namespace.
     pub(crate) leads_elsewhere: bool,
 }
 
@@ -85,7 +85,7 @@ impl KnownLinks {
         Ok(self.0.values().cloned().collect())
     }
 
-    /// Whether the interface leads to another network namespace, as far as it is known.
+    /// Returns whether the interface leads to another network namespace, as far as it is known.
     pub(crate) fn leads_elsewhere(&self, index: u32) -> bool {
         let link = self.0.get(&index);
         link.is_some_and(|link| link.leads_elsewhere)
@@ -133,7 +133,7 @@ fn listing() -> io::Result<Listing<Link>> {
 }
 
 impl Link {
-    /// Whether a pod or a guest is at its other end.
+    /// Returns whether a pod or a guest is at its other end.
     pub(crate) const fn is_of_another_stack(&self) -> bool {
         matches!(
             self.kind,

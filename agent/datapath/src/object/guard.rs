@@ -3,10 +3,10 @@
 /// What the programs do about packets for services' addresses that are for none of their frontends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardOptions {
-    /// Whether another port or protocol of a ClusterIP is rejected, a free address of a ServiceCIDR
+    /// True if another port or protocol of a ClusterIP is rejected, a free address of a ServiceCIDR
     /// dropped, and what would go to and fro between this node and a router dropped too.
     pub guard: bool,
-    /// Whether echo requests are answered.
+    /// True if echo requests are answered.
     pub echo: bool,
 }
 

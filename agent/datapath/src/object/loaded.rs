@@ -125,8 +125,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Whether the program of this name can be attached: [`Self::program`] does not wait for the kernel then. If not,
-    /// the kernel begins to verify it, unless it has refused it.
+    /// Returns whether the program of this name can be attached: [`Self::program`] does not wait for the kernel then.
+    /// If not, the kernel begins to verify it, unless it has refused it.
     pub(crate) fn prepare(&mut self, name: &'static str) -> Readiness {
         let names = together(name);
         let Self {
@@ -196,7 +196,7 @@ impl Loaded {
         mem::replace(&mut self.telling, telling)
     }
 
-    /// Whether other programs stand for these.
+    /// Returns whether other programs stand for these.
     pub(crate) const fn is_replaced(&self) -> bool {
         self.telling.is_some()
     }

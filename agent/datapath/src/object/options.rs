@@ -41,7 +41,7 @@ pub struct DatapathOptions {
     pub pod_cidrs: Vec<IpNet>,
     /// What else tells them.
     pub pods: PodDetection,
-    /// Whether connections to `ClusterIP`s go on from this node's address, whoever the client is, and not
+    /// True if connections to `ClusterIP`s go on from this node's address, whoever the client is, and not
     /// only if their replies would not come back otherwise.
     pub masquerade_all: bool,
     /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
@@ -58,7 +58,7 @@ pub struct DatapathOptions {
     pub snat_ports: PortRange,
     /// What the programs log.
     pub packet_log: PacketLog,
-    /// Whether packets to pods of this node go there in one hop, past the stack.
+    /// True if packets to pods of this node go there in one hop, past the stack.
     pub redirect: bool,
     /// Where packets in transit are forwarded past TC.
     pub xdp: XdpOptions,
@@ -71,9 +71,9 @@ pub struct DatapathOptions {
     /// The percentage of the connections, and of the rejections, that one client may have while there are too few
     /// places for all; `None`: any.
     pub client_share: Option<NonZeroU8>,
-    /// Whether packets and bytes are counted for each service port; connections and refusals always are.
+    /// True if packets and bytes are counted for each service port; connections and refusals always are.
     pub count_traffic: bool,
-    /// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
+    /// True if backends behind frontends in mode dsr announce how much fits into an envelope.
     pub lower_mss: bool,
     /// Where envelopes may come from besides the nodes' own addresses; ours come from the first range of their
     /// family, if there is one.

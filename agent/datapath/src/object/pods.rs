@@ -25,7 +25,7 @@ pub enum PodInterfaces {
 }
 
 impl PodInterfaces {
-    /// Whether interfaces tell.
+    /// Returns whether interfaces tell.
     pub const fn are_known(&self) -> bool {
         !matches!(self, Self::None)
     }

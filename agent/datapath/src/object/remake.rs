@@ -50,7 +50,7 @@ pub(crate) fn remake(
     Ok(())
 }
 
-/// Whether nothing depends on what is in the table.
+/// Returns whether nothing depends on what is in the table.
 fn is_counts(map: registry::Map) -> bool {
     map == registry::COUNTERS || map == registry::SERVICE_TRAFFIC
 }

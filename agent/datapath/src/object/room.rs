@@ -132,7 +132,7 @@ fn class(map: &Map) -> Class {
     (family, map.size)
 }
 
-/// Whether programs write tables of this size, not agents.
+/// Returns whether programs write tables of this size, not agents.
 const fn is_outgrown(size: Size) -> bool {
     matches!(size, Size::Affinity | Size::Fragments)
 }

@@ -21,14 +21,14 @@ pub enum SocketLb {
 pub struct SocketOptions {
     /// For whom.
     pub mode: SocketLb,
-    /// Whether it is an error, and not only shown, if the kernel cannot.
+    /// True if it is an error, and not only shown, if the kernel cannot.
     pub required: bool,
     /// The directory of the cgroup (version 2) whose processes it is for; `None`: the root of all.
     pub cgroup: Option<PathBuf>,
     /// The families whose loopback addresses have NodePorts, for the node's own processes.
     pub local_node_ports: Families,
-    /// Whether processes of the node may not bind to a NodePort that is in use.
+    /// True if processes of the node may not bind to a NodePort that is in use.
     pub protect_node_ports: bool,
-    /// Whether TCP connections of the node's processes are reset when their endpoint is gone.
+    /// True if TCP connections of the node's processes are reset when their endpoint is gone.
     pub terminate_tcp: bool,
 }

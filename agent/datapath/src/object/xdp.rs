@@ -28,7 +28,7 @@ pub struct XdpOptions {
 }
 
 impl XdpOptions {
-    /// Whether there is an XDP program anywhere.
+    /// Returns whether there is an XDP program anywhere.
     #[must_use]
     pub const fn is_on(&self) -> bool {
         !matches!(self.mode, XdpMode::Off)

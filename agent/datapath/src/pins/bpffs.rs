@@ -65,7 +65,7 @@ fn mount_at_usual() -> Result<bool, PinError> {
     Ok(true)
 }
 
-/// Whether `dir`, or the nearest directory above it that exists, is on a bpffs.
+/// Returns whether `dir`, or the nearest directory above it that exists, is on a bpffs.
 pub(super) fn is_bpffs(dir: &Path) -> Result<bool, PinError> {
     let there = existing(dir);
     let there = statfs(there)

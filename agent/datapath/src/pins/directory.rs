@@ -137,7 +137,7 @@ impl Pins {
         self.dir.join(LINKS).join(format!("{CGROUP}{hook}"))
     }
 
-    /// Whether an interface's index in the network namespace with this inode means something to us.
+    /// Returns whether an interface's index in the network namespace with this inode means something to us.
     pub(crate) const fn is_ours(&self, namespace: u64) -> bool {
         self.namespace == namespace
     }

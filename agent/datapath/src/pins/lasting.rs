@@ -40,12 +40,12 @@ pub(super) fn check(place: &Path, is_new: bool) -> Result<(), PinError> {
     Err(PinError::Vanishing(place.to_owned()))
 }
 
-/// Whether the first process that the agent sees is the host's. So it is if nobody says otherwise.
+/// Returns whether the first process that the agent sees is the host's. So it is if nobody says otherwise.
 fn has_process_ids_of_host() -> bool {
     fs::read_link(PROCESS_IDS).map_or(true, |namespace| namespace == Path::new(OF_HOST))
 }
 
-/// Whether what is mounted of this device is mounted elsewhere as well.
+/// Returns whether what is mounted of this device is mounted elsewhere as well.
 fn is_shared(device: &str) -> bool {
     let is_shared = |mounts: MountInfos| {
         mounts.iter().any(|mount| {

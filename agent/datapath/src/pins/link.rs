@@ -70,7 +70,7 @@ pub(crate) fn replace_link(link: FdLink, path: &Path) -> Result<(), PinError> {
     fs::rename(new, path).map_err(PinError::io("replacing the link", path))
 }
 
-/// Whether a system call failed because the link's interface is gone (`tcx_link_update` in
+/// Returns whether a system call failed because the link's interface is gone (`tcx_link_update` in
 /// `kernel/bpf/tcx.c`).
 pub(crate) fn is_dead(error: &ProgramError) -> bool {
     match error {

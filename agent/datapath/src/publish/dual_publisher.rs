@@ -264,7 +264,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         self.v4.departures() + self.v6.departures()
     }
 
-    /// Whether [`Self::reclaim`] has anything to do.
+    /// Returns whether [`Self::reclaim`] has anything to do.
     pub fn has_retired(&self) -> bool {
         self.v4.has_retired() || self.v6.has_retired()
     }
@@ -312,7 +312,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         Ok(frontends)
     }
 
-    /// Whether the tables hold no frontend, whoever put it there.
+    /// Returns whether the tables hold no frontend, whoever put it there.
     ///
     /// # Errors
     ///
@@ -336,7 +336,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
     }
 }
 
-/// Whether any of these may have a Maglev table.
+/// Returns whether any of these may have a Maglev table.
 fn has_tables<K>(wanted: &[(K, &Frontend)]) -> bool {
     let mut wanted = wanted.iter();
     wanted.any(|(_, frontend)| frontend.backends.maglev.is_some())

@@ -93,7 +93,7 @@ pub(crate) struct Slice {
 pub(crate) struct Extent {
     pub offset: u32,
     pub count: u32,
-    /// Whether the slot behind them is theirs, too.
+    /// True if the slot behind them is theirs, too.
     pub has_table: bool,
 }
 

@@ -159,7 +159,7 @@ impl Recipe {
         Some(fill_table(fingerprint, &entries, self.width()))
     }
 
-    /// Whether a header is that of a slice with such a table, wherever that is.
+    /// Returns whether a header is that of a slice with such a table, wherever that is.
     pub(crate) fn has_header(&self, header: Header, affinity: u32) -> bool {
         header
             == Header {
@@ -170,7 +170,7 @@ impl Recipe {
             }
     }
 
-    /// Whether this table is at `offset`: sealed, and as it was then. It is not made again for that,
+    /// Returns whether this table is at `offset`: sealed, and as it was then. It is not made again for that,
     /// which would take a while for all of them.
     pub(crate) fn is_at<F: FromIp>(&self, tables: &impl Tables<F>, offset: u32) -> bool {
         let range = self.slots().map(|count| (offset, count));

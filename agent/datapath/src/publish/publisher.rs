@@ -62,9 +62,9 @@ pub(crate) struct Publisher<F: Family, T> {
     maglev: HashMap<Recipe, Arc<MaglevTable>>,
     /// Those that need not be made for the change that is at hand.
     ready: ReadyTables,
-    /// Whether a table was given up, or did not fit.
+    /// True if a table was given up, or did not fit.
     wants_tables: bool,
-    /// Whether the current change makes no new table.
+    /// True if the current change makes no new table.
     without_tables: bool,
     /// The number of slots that the sets of the current change need before any table.
     owed: u32,
@@ -150,7 +150,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         self.ready = tables;
     }
 
-    /// Whether no new tables are made from now on.
+    /// Returns whether no new tables are made from now on.
     pub(crate) const fn set_without_tables(&mut self, without: bool) {
         self.without_tables = without;
     }
@@ -170,14 +170,14 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         self.tables.departures()
     }
 
-    /// Whether [`Self::free_retired`] has anything to do.
+    /// Returns whether [`Self::free_retired`] has anything to do.
     pub(crate) fn has_retired(&self) -> bool {
         !self.retired.is_empty()
             || !self.retired_source_ranges.is_empty()
             || self.services.has_retired()
     }
 
-    /// Whether staging `wanted` has to wait for [`Self::free_retired`]: a list of source ranges that
+    /// Returns whether staging `wanted` has to wait for [`Self::free_retired`]: a list of source ranges that
     /// replaces another may be the one that this replaced before.
     pub(crate) fn is_blocked(&self, wanted: &[(FrontendKey<F>, &Frontend)]) -> bool {
         let mut wanted = wanted.iter();
@@ -276,7 +276,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     }
 }
 
-/// Whether there is a part of the service port among the groups.
+/// Returns whether there is a part of the service port among the groups.
 fn has_part<A>(groups: &HashMap<GroupKey, Group<A>>, key: &GroupKey) -> bool {
     key.parts().any(|part| groups.contains_key(&part))
 }

@@ -54,12 +54,12 @@ pub struct LiveFrontend {
 }
 
 impl LiveFrontend {
-    /// Whether only clients on this node are served.
+    /// Returns whether only clients on this node are served.
     pub const fn is_for_this_node(&self) -> bool {
         self.cell.has(Cell::THIS_NODE_ONLY)
     }
 
-    /// Whether packets see exactly `wanted`.
+    /// Returns whether packets see exactly `wanted`.
     pub fn is(&self, wanted: &Frontend) -> bool {
         let slice = Slice {
             set: Arc::clone(&wanted.backends),

@@ -70,7 +70,7 @@ struct Directory {
     /// Which use the first use of an index is. By chance: connections may remember numbers of tables that
     /// were removed.
     first_generation: u32,
-    /// Whether it was said that there is no room.
+    /// True if it was said that there is no room.
     is_full: bool,
 }
 
@@ -226,7 +226,7 @@ impl FamilyServices {
         free.extend(retired.drain(..));
     }
 
-    /// Whether [`Self::free_retired`] has anything to do.
+    /// Returns whether [`Self::free_retired`] has anything to do.
     pub(crate) fn has_retired(&self) -> bool {
         !self.services.lock().retired.is_empty()
     }

@@ -59,7 +59,7 @@ pub(super) type Leads = Vec<(RouteType, Vec<RouteAttribute>)>;
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     pub(super) routes: Routes<Leads>,
-    /// Whether some hold for some sources only (IPv6's `from`).
+    /// True if some hold for some sources only (IPv6's `from`).
     pub(super) are_by_source: bool,
 }
 
@@ -143,7 +143,7 @@ fn read(route: RouteMessage) -> Option<(u32, IpNet, RouteType, Vec<RouteAttribut
 pub(super) struct Rules {
     /// The prefixes of destinations that they name.
     pub(super) destinations: Vec<IpNet>,
-    /// Whether some depend on what differs between a backend's packet and the same from its frontend.
+    /// True if some depend on what differs between a backend's packet and the same from its frontend.
     pub(super) are_by_sender: bool,
 }
 

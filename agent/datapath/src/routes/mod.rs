@@ -74,7 +74,7 @@ pub struct Known {
     pub(crate) ways: BTreeMap<IpNet, Way>,
     /// The networks of this host's pods and guests, as far as routes tell.
     pub guests: BTreeSet<IpNet>,
-    /// Whether IPv4's routes may be others for a backend's packet than for the same from its frontend.
+    /// True if IPv4's routes may be others for a backend's packet than for the same from its frontend.
     pub(crate) are_by_sender_v4: bool,
     /// As [`Self::are_by_sender_v4`], of IPv6.
     pub(crate) are_by_sender_v6: bool,

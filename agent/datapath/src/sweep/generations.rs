@@ -49,7 +49,7 @@ impl Generations {
         })
     }
 
-    /// Whether the pair's backend has left its service port since the pair was made, or is beyond
+    /// Returns whether the pair's backend has left its service port since the pair was made, or is beyond
     /// the end of its table.
     pub(crate) fn is_gone(&self, pair: &Pair) -> bool {
         let table = match pair.peer.address.v4() {

@@ -130,7 +130,7 @@ impl StaleSockets {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Whether a TCP socket was left at the last sweep, because its endpoint is only unready: that
+    /// Returns whether a TCP socket was left at the last sweep, because its endpoint is only unready: that
     /// may change without any change of the backend table.
     pub(crate) fn has_spared(&self) -> bool {
         self.has_spared.load(Ordering::Relaxed)

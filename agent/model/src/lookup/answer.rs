@@ -57,7 +57,7 @@ impl Answer {
             .map_or(TargetKind::Unknown, |target| target.kind)
     }
 
-    /// Whether something is there: a service's port, a workload or a node.
+    /// Returns whether something is there: a service's port, a workload or a node.
     pub fn exists(&self) -> bool {
         self.kind() < TargetKind::UndefinedPort
     }

@@ -14,7 +14,7 @@ use crate::lookup::{
 pub struct Delta<'a> {
     /// The targets, if any of them is another one than before.
     pub targets: Option<&'a [Target]>,
-    /// Whether it belongs to somebody else now.
+    /// True if it belongs to somebody else now.
     pub rebind: bool,
     /// Endpoints that are new, or in their new form; sorted by key.
     pub adds: Vec<&'a EndpointView>,
@@ -29,7 +29,7 @@ pub struct Delta<'a> {
 /// There is no endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Empty {
-    /// Whether [something is there](Answer::exists) all the same.
+    /// True if [something is there](Answer::exists) all the same.
     pub exists: bool,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Delta<'a> {
         }
     }
 
-    /// Whether nothing is new.
+    /// Returns whether nothing is new.
     pub const fn is_nothing(&self) -> bool {
         let Self {
             targets,

@@ -33,7 +33,7 @@ pub struct EndpointView {
     /// The service whose endpoint it is: the one that was asked about, or one that it splits its
     /// connections to.
     pub service: Arc<ServiceId>,
-    /// Whether the port that was asked about has it itself, and not only what its split names.
+    /// True if the port that was asked about has it itself, and not only what its split names.
     pub is_own: bool,
     /// It takes new connections.
     pub ready: bool,
@@ -41,7 +41,7 @@ pub struct EndpointView {
     pub serving: bool,
     /// It is on its way out. One that is ready all the same does not say so.
     pub terminating: bool,
-    /// Whether it runs on this node.
+    /// True if it runs on this node.
     pub local: bool,
     /// The node that it runs on.
     pub node: Option<Arc<str>>,

@@ -36,12 +36,12 @@ impl Interest {
         }
     }
 
-    /// Whether there is no question.
+    /// Returns whether there is no question.
     pub fn is_empty(&self) -> bool {
         self.by_subject.is_empty()
     }
 
-    /// Whether any question is about a service by its name.
+    /// Returns whether any question is about a service by its name.
     pub(super) const fn has_services(&self) -> bool {
         self.services > 0
     }

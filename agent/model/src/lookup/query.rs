@@ -50,12 +50,12 @@ impl Query {
         }
     }
 
-    /// Whether the question is about this port and protocol, too.
+    /// Returns whether the question is about this port and protocol, too.
     pub(crate) fn covers(&self, port: u16, protocol: Protocol) -> bool {
         self.port.is_none_or(|asked| asked.get() == port) && self.is_about(protocol)
     }
 
-    /// Whether the question is about this protocol, too.
+    /// Returns whether the question is about this protocol, too.
     pub(crate) fn is_about(&self, protocol: Protocol) -> bool {
         self.protocol.is_none_or(|asked| asked == protocol)
     }

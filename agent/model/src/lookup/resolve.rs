@@ -71,7 +71,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether the target has anything of what is asked for that nobody before it has.
+    /// Returns whether the target has anything of what is asked for that nobody before it has.
     fn take(&mut self, target: &Target, address: IpAddr, query: &Query) -> bool {
         let wanted: Vec<_> = match &target.who {
             Who::Service(ServiceTarget { frontend, .. }) => {

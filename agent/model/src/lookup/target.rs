@@ -80,7 +80,7 @@ impl From<FrontendKind> for TargetKind {
 pub struct Target {
     /// What the address is to it.
     pub kind: TargetKind,
-    /// Whether it has the address. Otherwise it waits behind another: an older claim of the frontend,
+    /// True if it has the address. Otherwise it waits behind another: an older claim of the frontend,
     /// a pod that runs, or whatever comes first in the order of [`TargetKind`].
     pub in_use: bool,
     /// Who it is.
@@ -105,7 +105,7 @@ pub enum Who {
     Node {
         /// Its name, if the events say it.
         name: Option<Arc<str>>,
-        /// Whether it is this one.
+        /// True if it is this one.
         own: bool,
     },
     /// A service that does not declare the port.

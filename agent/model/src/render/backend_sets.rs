@@ -323,7 +323,7 @@ pub(super) fn maglev_entries(service: &Service, balancing: &Balancing) -> u64 {
         .sum()
 }
 
-/// Whether any frontend of the port selects from the Local set.
+/// Returns whether any frontend of the port selects from the Local set.
 fn selects_locally(service: &Service, port: &ServicePort, balancing: &Balancing) -> bool {
     let Service {
         cluster_ips,
@@ -354,7 +354,7 @@ pub(super) fn local_backend_weight(
     }
 }
 
-/// Whether any frontend of the port has a Maglev table.
+/// Returns whether any frontend of the port has a Maglev table.
 fn has_maglev_frontends(service: &Service, port: &ServicePort, balancing: &Balancing) -> bool {
     let Service {
         cluster_ips,

@@ -89,7 +89,7 @@ impl<'a> Draft<'a> {
         self.complete = true;
     }
 
-    /// Whether the event concerns the service.
+    /// Returns whether the event concerns the service.
     pub(super) fn concerns(&self, id: &ServiceId) -> bool {
         self.services.contains_key(id)
     }

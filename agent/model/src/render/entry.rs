@@ -104,7 +104,7 @@ impl Entry {
         })
     }
 
-    /// Whether any of its frontends is in mode dsr.
+    /// Returns whether any of its frontends is in mode dsr.
     pub(super) fn has_dsr(&self) -> bool {
         let mut frontends = self.frontends.iter();
         frontends.any(|(_, frontend)| frontend.forwarding == Forwarding::Dsr)

@@ -74,7 +74,7 @@ impl Footprint {
         }
     }
 
-    /// Whether the two events have to take effect in their order.
+    /// Returns whether the two events have to take effect in their order.
     pub fn meets(&self, other: &Self) -> bool {
         self.is_all
             || other.is_all

@@ -178,7 +178,7 @@ impl BackendSet {
         self.split.as_ref().map_or(0, |split| split.refused)
     }
 
-    /// Whether any backend takes new connections.
+    /// Returns whether any backend takes new connections.
     pub fn is_usable(&self) -> bool {
         match &self.split {
             None => self.backends.iter().any(|backend| backend.weight > 0),
@@ -209,7 +209,7 @@ pub struct Backend {
     /// Its share of new connections is weight / sum of weights; 0 receives none. In the sets of a split
     /// it is 1 if the backend takes connections of any of them.
     pub weight: u32,
-    /// Whether it runs on this node.
+    /// True if it runs on this node.
     pub local: bool,
     /// Which sets of its service port it is in.
     pub scopes: Scopes,

@@ -14,7 +14,7 @@ use crate::{cluster_nodes::ClusterNodes, render::entry::Entry, service_id::Servi
 pub struct Locations {
     /// By the address; `None`: its node is not known any more, or nobody needs it.
     pub nodes: BTreeMap<IpAddr, Option<IpAddr>>,
-    /// Whether these are all there are. Otherwise every other one stays as it is.
+    /// True if these are all there are. Otherwise every other one stays as it is.
     pub are_all: bool,
 }
 

@@ -100,7 +100,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing changes.
+    /// Returns whether nothing changes.
     pub const fn is_empty(&self) -> bool {
         let Self {
             added,

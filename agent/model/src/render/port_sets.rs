@@ -89,7 +89,7 @@ impl<'a> PortSets<'a> {
 }
 
 impl SplitFrontends {
-    /// Whether frontends of this kind are among them.
+    /// Returns whether frontends of this kind are among them.
     const fn include(self, kind: FrontendKind) -> bool {
         match self {
             Self::All => true,

@@ -117,7 +117,7 @@ impl Rendered<'_> {
         self.state.atlas.after(concerned, nodes)
     }
 
-    /// Whether the event concerns the service.
+    /// Returns whether the event concerns the service.
     fn concerns(&self, id: &ServiceId) -> bool {
         self.services.contains_key(id)
     }

@@ -310,7 +310,7 @@ impl Renderer {
         self.state.service_address(address)
     }
 
-    /// Whether the service port that has the frontend at `key` has this endpoint, whatever the
+    /// Returns whether the service port that has the frontend at `key` has this endpoint, whatever the
     /// endpoint can do at present. A node's process reaches node ports at loopback addresses, too:
     /// what this node's own addresses have counts there.
     pub fn has_endpoint(&self, key: FrontendKey, endpoint: SocketAddr) -> bool {
@@ -374,7 +374,7 @@ impl Renderer {
         self.state.unlocated().collect()
     }
 
-    /// Whether a Resync was committed.
+    /// Returns whether a Resync was committed.
     pub const fn is_synced(&self) -> bool {
         self.state.synced
     }

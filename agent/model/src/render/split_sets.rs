@@ -29,7 +29,7 @@ pub(super) struct SplitSets<'a> {
 /// What frontends of one address family select from.
 #[derive(Default)]
 struct FamilySets {
-    /// Whether any endpoint of a backend with a weight is usable, wherever it is.
+    /// True if any endpoint of a backend with a weight is usable, wherever it is.
     is_usable: bool,
     /// By address and port, each once.
     members: BTreeMap<(IpAddr, u16), Member>,
@@ -277,7 +277,7 @@ impl Member {
     }
 }
 
-/// Whether an endpoint takes new connections; `falls_back`: where no ready one of its backend does.
+/// Returns whether an endpoint takes new connections; `falls_back`: where no ready one of its backend does.
 const fn takes(endpoint: &Endpoint, falls_back: bool) -> bool {
     let can = match endpoint.state {
         EndpointState::Ready => true,

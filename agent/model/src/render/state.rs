@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) health_checks: HealthCheckPorts,
     /// What an operator has changed.
     pub(crate) overrides: Overrides,
-    /// Whether a Resync was committed.
+    /// True if a Resync was committed.
     pub(super) synced: bool,
 }
 
@@ -165,7 +165,7 @@ impl State {
             .filter_map(|(key, id)| Some((key, self.services.get(id)?.frontend(key)?)))
     }
 
-    /// Whether the service port that has the frontend at `key` has this endpoint.
+    /// Returns whether the service port that has the frontend at `key` has this endpoint.
     pub(super) fn has_endpoint(&self, key: FrontendKey, endpoint: SocketAddr) -> bool {
         let holder = self.claims.of(key).next();
         let entry = holder.and_then(|(_, id)| self.services.get(id));

@@ -80,11 +80,11 @@ pub struct Backend<'a> {
     pub port: u16,
     /// Its share of new connections is weight / sum of weights; `None`: 1.
     pub weight: Option<u32>,
-    /// Whether it runs on this node.
+    /// True if it runs on this node.
     pub local: bool,
     /// What it can do at present; `None`: everything.
     pub state: Option<Choice<'a, EndpointState>>,
-    /// Whether it still serves while it is terminating.
+    /// True if it still serves while it is terminating.
     pub serving: bool,
     /// The node that it runs on.
     pub node: Option<Text<'a>>,

@@ -82,7 +82,7 @@ struct Reader {
     pace: usize,
     last: Answer,
     accumulated: Accumulated,
-    /// Whether there was an endpoint after each event since the last answer that it took.
+    /// True if there was an endpoint after each event since the last answer that it took.
     was_never_empty: bool,
 }
 

@@ -4,7 +4,7 @@ use shunt_model::{FrontendKey, Protocol};
 
 use crate::world::{World, delete, service, update};
 
-/// Whether the service of a frontend has the endpoint 10.1.1.3:8080.
+/// Returns whether the service of a frontend has the endpoint 10.1.1.3:8080.
 fn has(world: &World, address: &str, port: u16) -> bool {
     let key = FrontendKey {
         address: address.parse().unwrap(),

@@ -35,8 +35,8 @@ pub trait Answers {
     /// The cookie of the network namespace of the socket at hand.
     fn namespace(&mut self) -> u64;
 
-    /// Whether a socket of the host has the address that a program looks for one at. What the host's sockets are
-    /// is hardly ever known.
+    /// Returns whether a socket of the host has the address that a program looks for one at. What the host's sockets
+    /// are is hardly ever known.
     fn is_served(&mut self) -> bool {
         false
     }
@@ -51,7 +51,7 @@ pub enum Deed {
         table: usize,
         /// Where in it.
         key: Box<[u8]>,
-        /// Whether something was there.
+        /// True if something was there.
         found: bool,
     },
     /// It drew this number.
@@ -146,7 +146,7 @@ pub(crate) fn link_length() -> usize {
     })
 }
 
-/// Whether programs run at the driver.
+/// Returns whether programs run at the driver.
 pub(crate) fn is_at_driver() -> bool {
     WORLD.with_borrow(|world| {
         world

@@ -123,7 +123,7 @@ fn endpoint(
     })
 }
 
-/// Whether it may be a hostname, which a name of an object with dots in it may not.
+/// Returns whether it may be a hostname, which a name of an object with dots in it may not.
 fn is_label(name: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=LONGEST_LABEL).contains(&name.len())

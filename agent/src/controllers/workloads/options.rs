@@ -9,7 +9,7 @@ pub struct WorkloadOptions {
     pub shunt: bool,
     /// Those of linkerd's group, `workload.linkerd.io`.
     pub linkerd: bool,
-    /// Whether the Services of `kube-system` are handled as all others are.
+    /// True if the Services of `kube-system` are handled as all others are.
     pub in_kube_system: bool,
     /// Which of them are looked at.
     pub probes: ProbeOptions,
@@ -29,7 +29,7 @@ pub struct ProbeOptions {
 }
 
 impl WorkloadOptions {
-    /// Whether anything is to be done at all.
+    /// Returns whether anything is to be done at all.
     pub const fn is_on(&self) -> bool {
         self.shunt || self.linkerd
     }

@@ -64,7 +64,7 @@ impl Present<'_> {
         }
     }
 
-    /// Whether nothing that is to stay is in this slice alone and leaves it.
+    /// Returns whether nothing that is to stay is in this slice alone and leaves it.
     fn allows(&self, write: &Write) -> bool {
         let stays = |identity: &str| self.0.get(identity).is_none_or(|count| *count > 1);
         lost(write).into_iter().all(stays)
@@ -130,7 +130,7 @@ fn identities(endpoints: &[Arc<Endpoint>]) -> HashSet<&str> {
         .collect()
 }
 
-/// Whether a slice that there is gets endpoints.
+/// Returns whether a slice that there is gets endpoints.
 fn gains(write: &Write) -> bool {
     let Write::Update(old, content) = write else {
         return false;

@@ -89,7 +89,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.enqueue(key);
     }
 
-    /// Whether it is worked on.
+    /// Returns whether it is worked on.
     pub(super) fn is_busy(&self, key: &K) -> bool {
         self.busy.contains_key(key)
     }

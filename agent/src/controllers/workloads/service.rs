@@ -49,15 +49,15 @@ pub(super) struct Service {
     pub(super) labels: Labels,
     /// `None`: it selects nothing; an empty one selects everything.
     pub(super) selector: Option<Labels>,
-    /// Whether it is an alias of the DNS, without endpoints.
+    /// True if it is an alias of the DNS, without endpoints.
     pub(super) is_external_name: bool,
     pub(super) is_headless: bool,
     /// Its ClusterIPs.
     pub(super) cluster_ips: Vec<IpAddr>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub(super) is_terminating: bool,
     pub(super) publishes_not_ready: bool,
-    /// Whether it asks for endpoints of the client's own zone.
+    /// True if it asks for endpoints of the client's own zone.
     pub(super) prefers_zone: bool,
     /// In order. A Service that does not say has both.
     pub(super) families: Vec<Family>,
@@ -83,7 +83,7 @@ pub(super) enum TargetPort {
 }
 
 impl Service {
-    /// Whether these labels are those that it selects.
+    /// Returns whether these labels are those that it selects.
     pub(super) fn selects(&self, labels: &Labels) -> bool {
         let Some(selector) = &self.selector else {
             return false;
@@ -93,7 +93,7 @@ impl Service {
             .all(|(key, value)| labels.get(key) == Some(value))
     }
 
-    /// Whether it may have slices of workloads at all.
+    /// Returns whether it may have slices of workloads at all.
     pub(super) const fn has_endpoints(&self) -> bool {
         !self.is_external_name && self.selector.is_some()
     }

@@ -46,7 +46,7 @@ pub(super) struct Slice {
     pub(super) service: ServiceId,
     /// The uid of the Service that owns it, if one does.
     pub(super) owner: Option<Box<str>>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub(super) is_terminating: bool,
     pub(super) content: Content,
     /// Annotations and finalizers, which stay as they are.
@@ -239,7 +239,7 @@ impl Slice {
         }
     }
 
-    /// Whether it is owned by this Service.
+    /// Returns whether it is owned by this Service.
     pub(super) fn is_owned_by(&self, service: &Service) -> bool {
         self.owner.as_deref() == Some(&*service.uid)
     }

@@ -33,7 +33,7 @@ pub(super) type Selected = BTreeMap<Arc<WorkloadKey>, Arc<Candidate>>;
 /// Everything that slices are made of, and the slices.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    /// Whether the Services of [`SYSTEM`] are handled, too.
+    /// True if the Services of [`SYSTEM`] are handled, too.
     takes_system: bool,
     services: BTreeMap<ServiceId, Arc<Service>>,
     workloads: BTreeMap<Arc<WorkloadKey>, Arc<Candidate>>,
@@ -122,12 +122,12 @@ impl Store {
         self.only_handled(found.unwrap_or_default())
     }
 
-    /// Whether linkerd's own controller publishes the workloads of a Service.
+    /// Returns whether linkerd's own controller publishes the workloads of a Service.
     pub(super) fn is_linkerds(&self, id: &ServiceId) -> bool {
         self.linkerds.contains_key(id)
     }
 
-    /// Whether what is known of a Service's slices is older than what was written.
+    /// Returns whether what is known of a Service's slices is older than what was written.
     pub(super) fn is_out_of_date(&self, id: &ServiceId, now: Instant) -> bool {
         self.tracker.doubts(id, now)
     }
@@ -437,7 +437,7 @@ fn of_namespace<'a>(
     found.take_while(move |(key, _)| &*key.namespace == namespace)
 }
 
-/// Whether endpoints of the one are others than those of the other. The order of addresses counts, that of
+/// Returns whether endpoints of the one are others than those of the other. The order of addresses counts, that of
 /// ports does not.
 fn differ(old: &ExternalWorkload, new: &ExternalWorkload) -> bool {
     let sorted = |workload: &ExternalWorkload| {

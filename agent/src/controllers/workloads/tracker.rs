@@ -61,12 +61,12 @@ impl Tracker {
         }
     }
 
-    /// Whether a slice was deleted here, so that what tells of it is older.
+    /// Returns whether a slice was deleted here, so that what tells of it is older.
     pub(super) fn is_deleted(&self, slice: &Slice) -> bool {
         self.deleted.contains_key(&slice.uid)
     }
 
-    /// Whether what is known of a Service's slices is older than what was written.
+    /// Returns whether what is known of a Service's slices is older than what was written.
     pub(super) fn doubts(&self, id: &ServiceId, now: Instant) -> bool {
         let doubt = self.doubtful.get(id);
         doubt.is_some_and(|(_, until)| now < *until)

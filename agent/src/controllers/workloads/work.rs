@@ -87,7 +87,7 @@ struct WorkloadWork {
     linkerds_link: Option<Link>,
     judge_links: JudgeLinks,
     links: CustomLinks,
-    /// Whether it is known which kinds are defined, and of which of them all objects are known. What the server
+    /// True if it is known which kinds are defined, and of which of them all objects are known. What the server
     /// does not tell must not be taken for nothing: slices would be removed.
     definitions_are_listed: bool,
     listed: BTreeSet<CustomKind>,
@@ -107,7 +107,7 @@ struct WorkloadWork {
     backoff: Backoff,
     /// When the server may be asked again.
     rest_until: Option<Instant>,
-    /// Whether the server did not answer a watch.
+    /// True if the server did not answer a watch.
     was_lost: bool,
     /// How often those that were given up are tried again.
     revive_every: Duration,
@@ -233,14 +233,14 @@ impl WorkloadWork {
         }
     }
 
-    /// Whether everything is known that slices are made of.
+    /// Returns whether everything is known that slices are made of.
     fn is_complete(&self) -> bool {
         self.is_heard()
             && self.definitions_are_listed
             && self.links.defined().all(|kind| self.listed.contains(&kind))
     }
 
-    /// Whether all watches have begun, or it is said why they cannot.
+    /// Returns whether all watches have begun, or it is said why they cannot.
     fn is_heard(&self) -> bool {
         let theirs = self.linkerds_link.as_ref();
         self.services_link.is_complete
@@ -250,7 +250,7 @@ impl WorkloadWork {
             && self.links.are_complete()
     }
 
-    /// Whether it leads has changed: nothing of before counts, and all is looked at by the one that leads.
+    /// Returns whether it leads has changed: nothing of before counts, and all is looked at by the one that leads.
     fn start_anew(&mut self) {
         self.queue.clear();
         self.statuses.clear();

@@ -66,7 +66,7 @@ impl WriteError {
         }
     }
 
-    /// Whether nothing else can be written now, either.
+    /// Returns whether nothing else can be written now, either.
     pub(super) const fn is_of_all(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::NotLeading)
     }

@@ -48,7 +48,7 @@ impl Frontends {
         Ok(frontends)
     }
 
-    /// Whether one of them is meant by this protocol, address and port.
+    /// Returns whether one of them is meant by this protocol, address and port.
     pub(super) fn has(&self, protocol: u8, to: SocketAddr) -> bool {
         self.addresses.contains(&(protocol, to)) || self.ports.contains(&(protocol, to.port()))
     }

@@ -154,7 +154,7 @@ pub(super) fn command(request: u8, family: Family, rest: &[u8]) -> io::Result<()
     exchange(&asked.concat(), 1, |_| {})
 }
 
-/// Whether the error says that a thing is not there, or a part of the kernel that would have it.
+/// Returns whether the error says that a thing is not there, or a part of the kernel that would have it.
 fn is_absence(error: &io::Error) -> bool {
     use nix::errno::Errno;
     let Some(code) = error.raw_os_error() else {

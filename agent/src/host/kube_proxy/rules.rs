@@ -63,7 +63,7 @@ impl KubeProxyRules {
         Ok(found)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub const fn is_empty(&self) -> bool {
         let Self {
             nftables,
@@ -73,7 +73,7 @@ impl KubeProxyRules {
         nftables.is_empty() && iptables.is_empty() && *virtual_servers == 0
     }
 
-    /// Whether there are some that kube-proxy's own image has to remove.
+    /// Returns whether there are some that kube-proxy's own image has to remove.
     pub const fn has_others(&self) -> bool {
         !self.iptables.is_empty() || self.virtual_servers > 0
     }

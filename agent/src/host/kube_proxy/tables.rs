@@ -17,12 +17,12 @@ const TABLE_NAME: u16 = 1;
 const CHAIN_TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 
-/// Whether kube-proxy's table of this family is there.
+/// Returns whether kube-proxy's table of this family is there.
 pub(super) fn has_table(family: Family) -> io::Result<bool> {
     exists(NFTABLES, GET_TABLE, family, &text(TABLE_NAME, TABLE))
 }
 
-/// Whether the table `nat` of `iptables-nft` has the chain.
+/// Returns whether the table `nat` of `iptables-nft` has the chain.
 pub(super) fn has_nat_chain(family: Family, chain: &str) -> io::Result<bool> {
     let rest = [text(CHAIN_TABLE, "nat"), text(CHAIN_NAME, chain)];
     exists(NFTABLES, GET_CHAIN, family, &rest.concat())

@@ -128,7 +128,7 @@ fn interface(message: &LinkMessage) -> Interface {
     interface
 }
 
-/// Whether packets are forwarded that come in there.
+/// Returns whether packets are forwarded that come in there.
 fn forwarding(family: &AfSpecUnspec, interface: &mut Interface) {
     match family {
         AfSpecUnspec::Inet(attributes) => {

@@ -88,8 +88,8 @@ impl Ages {
         }
     }
 
-    /// Whether it was told already that this connection has timed out, of which a program has just noticed it, at tick
-    /// `now`.
+    /// Returns whether it was told already that this connection has timed out, of which a program has just noticed it,
+    /// at tick `now`.
     pub(super) fn is_told(&self, connection: &FlowConnection, now: u32) -> bool {
         let id = self.id(connection);
         // Of who timed out right at the look before that may not be known.

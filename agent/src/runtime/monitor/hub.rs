@@ -37,7 +37,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether there is a thread.
+    /// True if there is a thread.
     is_running: bool,
     /// Whom the thread does not know yet.
     new: Vec<Newcomer>,

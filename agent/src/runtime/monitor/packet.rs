@@ -9,7 +9,7 @@ const WITH_PORTS: [IpNumber; 3] = [IpNumber::TCP, IpNumber::UDP, IpNumber::SCTP]
 /// What the headers of a packet say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
-    /// Whether the packet begins with an Ethernet header.
+    /// True if the packet begins with an Ethernet header.
     pub(super) is_ethernet: bool,
     pub(super) protocol: u8,
     pub(super) source: End,
@@ -47,7 +47,7 @@ impl Headers {
     }
 }
 
-/// Whether the payload begins in the middle of what was sent.
+/// Returns whether the payload begins in the middle of what was sent.
 fn is_later_fragment(packet: &LaxIpSlice<'_>) -> bool {
     match packet {
         LaxIpSlice::Ipv4(packet) => packet.header().fragments_offset().value() != 0,

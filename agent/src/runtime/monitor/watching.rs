@@ -74,7 +74,7 @@ impl Watching {
 }
 
 impl Watcher {
-    /// Whether somebody is at the other end.
+    /// Returns whether somebody is at the other end.
     pub(super) fn is_there(&self) -> bool {
         !self.events.is_closed()
     }

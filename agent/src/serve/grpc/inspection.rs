@@ -281,7 +281,7 @@ fn query(
     Ok(Query::address(address, port, protocol))
 }
 
-/// Whether the question is about the service that has the frontend, by the events, at this port of it.
+/// Returns whether the question is about the service that has the frontend, by the events, at this port of it.
 fn asks_of_service(query: &Query, frontend: &InspectedFrontend) -> bool {
     let Query {
         subject,
@@ -299,7 +299,7 @@ fn asks_of_service(query: &Query, frontend: &InspectedFrontend) -> bool {
         && protocol.is_none_or(|asked| ProtocolNumber::from(asked) == key.protocol)
 }
 
-/// Whether the question is about this place in the kernel's tables, too.
+/// Returns whether the question is about this place in the kernel's tables, too.
 fn asks(query: &Query, place: SocketAddr, protocol: ProtocolNumber) -> bool {
     let Query {
         subject,

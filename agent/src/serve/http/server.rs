@@ -23,11 +23,11 @@ pub struct HttpOptions {
     pub probes: Option<SocketAddr>,
     /// Where metrics are: `/metrics`, `/healthz`, `/proxyMode`, `/configz`.
     pub metrics: Option<SocketAddr>,
-    /// Whether it is an error if one of them cannot be had at once. If not, it is tried again.
+    /// True if it is an error if one of them cannot be had at once. If not, it is tried again.
     pub hard_fail: bool,
     /// What `/configz` answers: JSON.
     pub configuration: String,
-    /// Whether the metrics have what is counted of each service port.
+    /// True if the metrics have what is counted of each service port.
     pub shows_services: bool,
     /// The families that are translated.
     pub families: Vec<IpFamily>,

@@ -18,7 +18,7 @@ use crate::serve::linkerd::{
 /// address with something else said of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Addresses {
-    /// Whether there is something, with addresses or without.
+    /// True if there is something, with addresses or without.
     pub(super) exists: bool,
     /// What is said of all of them.
     pub(super) labels: Labels,
@@ -132,12 +132,12 @@ pub(super) fn own_endpoints(answer: &Answer) -> impl Iterator<Item = &EndpointVi
     answer.endpoints.iter().filter(|endpoint| endpoint.is_own)
 }
 
-/// Whether the endpoint is behind this port of its service.
+/// Returns whether the endpoint is behind this port of its service.
 pub(super) const fn is_at(endpoint: &EndpointView, port: u16) -> bool {
     endpoint.key.frontend_port == port && matches!(endpoint.key.protocol, Protocol::Tcp)
 }
 
-/// Whether the endpoint is the pod of this name, which is the host's name of those of a StatefulSet.
+/// Returns whether the endpoint is the pod of this name, which is the host's name of those of a StatefulSet.
 pub(super) fn is_instance(endpoint: &EndpointView, name: &str) -> bool {
     let workload = endpoint.workload.as_ref();
     workload.is_some_and(|workload| {

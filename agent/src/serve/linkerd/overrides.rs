@@ -87,7 +87,7 @@ fn weighted(backend: &SplitBackend, settings: &LinkerdSettings) -> Option<Weight
     })
 }
 
-/// Whether the datapath chooses an endpoint of this backend for new connections.
+/// Returns whether the datapath chooses an endpoint of this backend for new connections.
 fn is_in_use(target: &SplitTarget, endpoints: &[EndpointView]) -> bool {
     let is_of = |endpoint: &EndpointView| match target {
         SplitTarget::Service { id, port: _ } => endpoint.service == *id,

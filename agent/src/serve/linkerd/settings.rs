@@ -20,7 +20,7 @@ impl LinkerdSettings {
         format!("{name}.{namespace}.svc.{}", self.cluster_domain)
     }
 
-    /// Whether a port is opaque, by what its own service or workload says of its ports.
+    /// Returns whether a port is opaque, by what its own service or workload says of its ports.
     pub(super) fn is_opaque(&self, said: Option<&[PortRange]>, port: u16) -> bool {
         let OpaquePorts(default) = &self.opaque_ports;
         let ports = said.unwrap_or(default);

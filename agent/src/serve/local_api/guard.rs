@@ -27,7 +27,7 @@ pub(super) fn refused(headers: &HeaderMap, is_tcp: bool) -> Option<&'static str>
     }
 }
 
-/// Whether a `Host` names this host, without asking anybody.
+/// Returns whether a `Host` names this host, without asking anybody.
 fn is_of_this_host(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

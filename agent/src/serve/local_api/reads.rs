@@ -115,9 +115,9 @@ impl Read {
 struct Wanted {
     /// In lower case, all of them.
     tags: Vec<String>,
-    /// Whether all checks have to pass.
+    /// True if all checks have to pass.
     is_passing: bool,
-    /// Whether only nodes with some meta are wanted: this one has none.
+    /// True if only nodes with some meta are wanted: this one has none.
     is_elsewhere: bool,
 }
 

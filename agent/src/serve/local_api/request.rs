@@ -42,7 +42,7 @@ impl Parameters {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether one is there that is no `false`.
+    /// Returns whether one is there that is no `false`.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value != "false")
     }

@@ -41,7 +41,7 @@ pub(crate) struct MetricsEndpoint {
     /// What is measured where it happens.
     meters: Registry,
     configuration: String,
-    /// Whether what is counted of each service port is shown.
+    /// True if what is counted of each service port is shown.
     shows_services: bool,
 }
 

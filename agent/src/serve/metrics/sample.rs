@@ -93,7 +93,7 @@ pub(crate) fn of<T>(label: impl Into<Cow<'static, str>>, value: T) -> Series<T> 
     (vec![label.into()], value)
 }
 
-/// Whether something is so.
+/// Returns whether something is so.
 pub(crate) const fn flag(is_so: bool) -> f64 {
     if is_so { 1.0 } else { 0.0 }
 }

@@ -6,7 +6,7 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 /// The type of an answer in the older format.
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether whoever says that it accepts this understands OpenMetrics.
+/// Returns whether whoever says that it accepts this understands OpenMetrics.
 pub(crate) fn accepts_open_metrics(accept: &str) -> bool {
     accept.contains("application/openmetrics-text")
 }

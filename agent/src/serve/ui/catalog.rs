@@ -180,7 +180,7 @@ impl Row {
 pub(super) struct ServiceBackend {
     /// Its share of the new connections of a set that it is in, the largest of these.
     pub(super) share: f64,
-    /// Whether it runs on this node.
+    /// True if it runs on this node.
     pub(super) local: bool,
 }
 

@@ -67,7 +67,7 @@ impl Door {
         None
     }
 
-    /// Whether a request may be told what the agent knows.
+    /// Returns whether a request may be told what the agent knows.
     pub(super) fn admits(&self, headers: &HeaderMap) -> bool {
         self.token.as_ref().is_none_or(|token| token.is_in(headers))
     }

@@ -23,7 +23,7 @@ impl Hosts {
         }
     }
 
-    /// Whether a request asks under one of ours, in whichever way it says so. The port does not count: it
+    /// Returns whether a request asks under one of ours, in whichever way it says so. The port does not count: it
     /// is another one behind a tunnel.
     pub(super) fn accept(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();

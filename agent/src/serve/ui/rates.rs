@@ -43,7 +43,7 @@ struct Sample {
     number: u64,
     /// When, in milliseconds since 1970.
     at: u64,
-    /// Whether there was a look shortly before, without which nothing is a rate.
+    /// True if there was a look shortly before, without which nothing is a rate.
     is_rate: bool,
     /// Those at which anything happens.
     rates: HashMap<Arc<ServiceId>, Rate>,

@@ -63,12 +63,12 @@ impl UiToken {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether this is it. Takes as long for a wrong one as for one that is nearly right.
+    /// Returns whether this is it. Takes as long for a wrong one as for one that is nearly right.
     pub(super) fn is(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }
 
-    /// Whether a request has it, in one of the two ways.
+    /// Returns whether a request has it, in one of the two ways.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.to_str().ok()?.split_once(' ')?;

@@ -63,7 +63,7 @@ pub(super) enum ClaimError {
 }
 
 impl ClaimError {
-    /// Whether it may go by itself, so that nothing is to be concluded from it.
+    /// Returns whether it may go by itself, so that nothing is to be concluded from it.
     pub(super) const fn is_passing(&self) -> bool {
         matches!(self, Self::Ask(_) | Self::Crowded)
     }
@@ -166,7 +166,7 @@ async fn value(client: &Client, path: &str) -> Result<Option<String>, ClaimError
     }
 }
 
-/// Whether the key was not there, so that it is ours now.
+/// Returns whether the key was not there, so that it is ours now.
 async fn put(client: &Client, path: &str, value: &str) -> Result<bool, ClaimError> {
     let body = value.as_bytes().to_vec();
     let answer = client.send(Method::PUT, path, body, LIMIT).await?;

@@ -66,7 +66,7 @@ struct Tagged {
 }
 
 impl Registration {
-    /// Whether the agent has it as it is to be; it adds tagged addresses of its own.
+    /// Returns whether the agent has it as it is to be; it adds tagged addresses of its own.
     fn is_as(&self, wanted: &Self) -> bool {
         let tagged = |name| self.tagged_addresses.get(name);
         let mut addresses = wanted.tagged_addresses.iter();

@@ -51,7 +51,7 @@ pub(super) fn expected(frontends: &[Frontend]) -> usize {
     configured.len() + further.sum::<usize>()
 }
 
-/// Whether so many queries need hints: over plain HTTP, many cannot block each on a connection of its own.
+/// Returns whether so many queries need hints: over plain HTTP, many cannot block each on a connection of its own.
 pub(super) const fn needs_hints(has_tls: bool, expected: usize) -> bool {
     !has_tls && expected > SOCKETS - BESIDE
 }

@@ -82,11 +82,11 @@ pub(crate) struct Engine {
     pending: VecDeque<usize>,
     /// Frontends of which an event failed, to be tried again.
     failed: BTreeSet<usize>,
-    /// Whether everything has to be told again, once it is tried again.
+    /// True if everything has to be told again, once it is tried again.
     has_failed: bool,
     /// The frontends whose event is under way, each alone.
     under_way: HashSet<usize>,
-    /// Whether an event is under way about more than one service, which nothing else is told beside.
+    /// True if an event is under way about more than one service, which nothing else is told beside.
     is_busy: bool,
     told: HashMap<Arc<ServiceId>, Mark>,
     is_synced: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Engine {
     marks: RandomState,
     /// What is wrong with each service.
     problems: BTreeMap<String, Vec<String>>,
-    /// Whether instances have agreed on an address that nobody has asked for.
+    /// True if instances have agreed on an address that nobody has asked for.
     has_agreed: bool,
 }
 
@@ -130,7 +130,7 @@ impl Engine {
         self.users.keys()
     }
 
-    /// Whether this has to be asked for.
+    /// Returns whether this has to be asked for.
     pub(crate) fn wants(&self, query: &Query) -> bool {
         self.users.contains_key(query)
     }
@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is anything to ask of other datacenters.
+    /// Returns whether there is anything to ask of other datacenters.
     pub(crate) fn has_other_datacenters(&self) -> bool {
         let mut queries = self.users.keys();
         queries.any(|query| query.datacenter != Datacenter::Own)
@@ -280,12 +280,12 @@ impl Engine {
         &self.problems
     }
 
-    /// Whether the renderer was told of everything once.
+    /// Returns whether the renderer was told of everything once.
     pub(crate) const fn is_synced(&self) -> bool {
         self.is_synced
     }
 
-    /// Whether something is waited for that is skipped when it takes too long.
+    /// Returns whether something is waited for that is skipped when it takes too long.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.is_synced || self.entries.iter().any(Entry::waits)
     }
@@ -301,7 +301,7 @@ impl Engine {
         self.failed.len()
     }
 
-    /// Whether a service has changed and nobody was told.
+    /// Returns whether a service has changed and nobody was told.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }

@@ -6,7 +6,7 @@ use crate::source::instances::{
 };
 
 impl Frontend {
-    /// Whether an instance of its service is one of those that it is for. Health has no part in it.
+    /// Returns whether an instance of its service is one of those that it is for. Health has no part in it.
     pub(crate) fn is_for(&self, instance: &Instance) -> bool {
         self.has_kind(instance)
             && has_all(&instance.node_meta, &self.node_meta)
@@ -25,7 +25,7 @@ impl Frontend {
     }
 }
 
-/// Whether all of `wanted` is there, letter for letter. What is missing is not the same as what is empty.
+/// Returns whether all of `wanted` is there, letter for letter. What is missing is not the same as what is empty.
 fn has_all(meta: &Meta, wanted: &Meta) -> bool {
     wanted
         .iter()

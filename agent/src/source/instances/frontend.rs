@@ -33,13 +33,13 @@ pub(crate) struct Frontend {
     pub(crate) service_meta: Meta,
     /// What their nodes are marked with.
     pub(crate) node_meta: Meta,
-    /// Whether instances that are warned of drain.
+    /// True if instances that are warned of drain.
     pub(crate) only_passing: bool,
     /// Checks that do not count, by their ids.
     pub(crate) ignored_checks: Vec<Box<str>>,
-    /// Whether it leads to those that speak Connect's protocol for the service.
+    /// True if it leads to those that speak Connect's protocol for the service.
     pub(crate) connect: bool,
-    /// Whether usable instances of this node have all new connections.
+    /// True if usable instances of this node have all new connections.
     pub(crate) prefer_local: bool,
     /// Session affinity in seconds since last use; 0 is off.
     pub(crate) affinity: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Frontend {
     pub(crate) failover: Failover,
     /// How connections get there.
     pub(crate) via: Via,
-    /// Whether the checks of gateways say whether anybody is behind them: nobody here can ask for those.
+    /// True if the checks of gateways say whether anybody is behind them: nobody here can ask for those.
     pub(crate) trusts_gateways: bool,
     /// Whether and how it is offered to other datacenters.
     pub(crate) export: Option<Export>,
@@ -87,7 +87,7 @@ impl Frontend {
         tiers
     }
 
-    /// Whether the configuration says all its tiers.
+    /// Returns whether the configuration says all its tiers.
     pub(crate) const fn has_fixed_tiers(&self) -> bool {
         matches!(self.failover, Failover::Datacenters { nearest: 0, .. })
     }

@@ -12,7 +12,7 @@ use crate::source::instances::{
 /// The kind of Consul's own gateways between datacenters.
 const MESH_GATEWAY: &str = "mesh-gateway";
 
-/// Whether a gateway leads to the instances of a tier.
+/// Returns whether a gateway leads to the instances of a tier.
 pub(super) fn leads_to(gateway: &Instance, frontend: &Frontend, tier: &Tier) -> bool {
     match frontend.via {
         Via::Direct => false,

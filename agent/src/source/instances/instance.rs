@@ -42,7 +42,7 @@ pub(crate) struct Instance {
     pub(crate) weights: Option<Weights>,
     /// The service that it speaks for, if it is a proxy.
     pub(crate) destination: Option<Box<str>>,
-    /// Whether it speaks Connect's protocol itself.
+    /// True if it speaks Connect's protocol itself.
     pub(crate) is_connect_native: bool,
     /// Its checks and those of its node.
     pub(crate) checks: Vec<Check>,

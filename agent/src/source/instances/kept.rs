@@ -29,7 +29,7 @@ pub(crate) struct Kept {
     pub(crate) ip: IpAddr,
     /// Its port; never 0.
     pub(crate) port: u16,
-    /// Whether instances of the most wanted tier said it.
+    /// True if instances of the most wanted tier said it.
     pub(crate) is_of_first: bool,
 }
 

@@ -16,13 +16,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether an instance is registered at this node.
+    /// Returns whether an instance is registered at this node.
     pub(crate) fn is_node_of(&self, instance: &Instance) -> bool {
         instance.node.eq_ignore_ascii_case(&self.node) && instance.datacenter == self.datacenter
     }
 
-    /// Whether an instance that is reached at `address` runs on this host: others may be registered here, at another
-    /// machine's address.
+    /// Returns whether an instance that is reached at `address` runs on this host: others may be registered here, at
+    /// another machine's address.
     pub(crate) fn has(&self, instance: &Instance, address: IpAddr) -> bool {
         let here = self.here.as_ref();
         self.is_node_of(instance) && here.is_none_or(|here| here.has(address))

@@ -19,7 +19,7 @@ impl TagRule {
         }
     }
 
-    /// Whether an instance with these tags keeps to it.
+    /// Returns whether an instance with these tags keeps to it.
     pub(super) fn holds(&self, tags: &[Box<str>]) -> bool {
         let has = |wanted: &str| tags.iter().any(|tag| tag.to_lowercase() == wanted);
         match self {

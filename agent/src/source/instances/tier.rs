@@ -32,7 +32,7 @@ pub(crate) struct Tier {
     pub(crate) service: Box<str>,
     /// Which of them, in the catalog's own words.
     pub(crate) filter: Option<Box<str>>,
-    /// Whether those that are warned of drain, also where the frontend would have them.
+    /// True if those that are warned of drain, also where the frontend would have them.
     pub(crate) only_passing: bool,
 }
 

@@ -128,7 +128,7 @@ fn of_tier(
     found
 }
 
-/// Whether some of these instances of a tier take new connections, if they can be reached.
+/// Returns whether some of these instances of a tier take new connections, if they can be reached.
 pub(crate) fn has_usable(frontend: &Frontend, tier: &Tier, instances: &[Instance]) -> bool {
     instances.iter().any(|instance| {
         let (state, _) = frontend.standing(instance, tier.only_passing);

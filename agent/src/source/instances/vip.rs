@@ -23,14 +23,14 @@ pub(crate) struct Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) address: Address,
-    /// Whether instances of the most wanted tier said it.
+    /// True if instances of the most wanted tier said it.
     pub(crate) is_of_first: bool,
 }
 
 /// The instances of a tier, which may say an address.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said<'a> {
-    /// Whether no tier is wanted more.
+    /// True if no tier is wanted more.
     pub(crate) is_first: bool,
     pub(crate) instances: &'a [Instance],
 }

@@ -85,7 +85,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether it has all objects of a kind of which there are many.
+    /// Returns whether it has all objects of a kind of which there are many.
     pub(super) const fn is_long_list(&self) -> bool {
         matches!(
             self,
@@ -155,12 +155,12 @@ struct UnderWay {
     /// The services that they are about, each alone: what a service is to be told next depends on what it
     /// was told before.
     services: HashSet<Arc<ServiceId>>,
-    /// Whether there is one about more than one service, which nothing else is told beside.
+    /// True if there is one about more than one service, which nothing else is told beside.
     is_general: bool,
 }
 
 impl UnderWay {
-    /// Whether there are none.
+    /// Returns whether there are none.
     fn is_empty(&self) -> bool {
         self.services.is_empty() && !self.is_general
     }
@@ -193,7 +193,7 @@ pub(super) struct Engine {
     view: NodeView,
     /// Where the API server answers, by the slices that are watched for it.
     api_server: BTreeMap<ServiceId, EndpointSlice>,
-    /// Whether Services may not have nodes' addresses at the ports of kubelets and of the API server.
+    /// True if Services may not have nodes' addresses at the ports of kubelets and of the API server.
     protects_host_ports: bool,
     links: Links,
     addresses: NodePortAddresses,
@@ -232,9 +232,9 @@ pub(super) struct Engine {
     outbox: Outbox,
     /// This node's address of a family, whatever its Node says.
     node_ip: Option<IpAddr>,
-    /// Whether the external IPs of Services are served.
+    /// True if the external IPs of Services are served.
     external_ips: bool,
-    /// Whether the annotation of a Service says how packets get to backends on other nodes.
+    /// True if the annotation of a Service says how packets get to backends on other nodes.
     forwarding_by_annotation: bool,
     /// The ranges that this node's pods are told by, if they are those of its Node, and which it has.
     pod_cidrs: Option<Vec<IpNet>>,

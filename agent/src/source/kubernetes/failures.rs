@@ -43,7 +43,7 @@ pub(super) struct Failures {
 #[derive(Debug)]
 struct Failure {
     since: Instant,
-    /// Whether it waits for the next try, so that services go on meanwhile.
+    /// True if it waits for the next try, so that services go on meanwhile.
     is_put_off: bool,
 }
 
@@ -86,7 +86,7 @@ impl Failures {
         self.services.remove(id);
     }
 
-    /// Whether this is to be told now, if what is known of it `differs` from what was told. What
+    /// Returns whether this is to be told now, if what is known of it `differs` from what was told. What
     /// failed is put off until the next try: a service that is deleted meanwhile may make room for it.
     pub(super) fn is_due(&mut self, general: General, differs: bool) -> bool {
         if !differs {

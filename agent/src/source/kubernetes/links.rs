@@ -15,13 +15,13 @@ use crate::{
 /// How a watch is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Link {
-    /// Whether all objects were listed once, or it is known that there are none to be had.
+    /// True if all objects were listed once, or it is known that there are none to be had.
     pub(crate) is_complete: bool,
     /// Why nothing is heard, if that is so.
     pub(crate) trouble: Option<String>,
     /// The objects that cannot be read.
     pub(super) unreadable: UnreadableObjects,
-    /// Whether anything was heard yet.
+    /// True if anything was heard yet.
     is_heard: bool,
     /// True if the server does not have the kind.
     is_absent: bool,
@@ -74,7 +74,7 @@ impl Link {
         }
     }
 
-    /// Whether what is known is up to date.
+    /// Returns whether what is known is up to date.
     pub(super) const fn is_up(&self) -> bool {
         self.is_heard && self.trouble.is_none()
     }
@@ -92,7 +92,7 @@ pub(super) struct Links {
     /// That of pods, if there is one. Nothing waits for it.
     pub(super) pods: Option<Link>,
     pub(super) custom: CustomLinks,
-    /// Whether the first event no longer waits for kinds that only refine it.
+    /// True if the first event no longer waits for kinds that only refine it.
     has_waited: bool,
 }
 
@@ -217,7 +217,7 @@ impl CustomLinks {
         kinds.map(|(kind, link)| (kind.plural(), link))
     }
 
-    /// Whether the first lists are there.
+    /// Returns whether the first lists are there.
     pub(crate) fn are_complete(&self) -> bool {
         self.named().all(|(_, link)| link.is_complete)
     }
@@ -250,7 +250,7 @@ impl Links {
         self.named().map(|(_, link)| link)
     }
 
-    /// Whether the first lists are there, or those that are not are waited for no longer.
+    /// Returns whether the first lists are there, or those that are not are waited for no longer.
     pub(super) fn are_complete(&self) -> bool {
         if self.has_waited {
             self.are_essentials_complete()
@@ -259,7 +259,7 @@ impl Links {
         }
     }
 
-    /// Whether the first lists are there of the kinds without which nothing can be translated.
+    /// Returns whether the first lists are there of the kinds without which nothing can be translated.
     pub(super) fn are_essentials_complete(&self) -> bool {
         let essential = [&self.services, &self.endpoint_slices, &self.nodes];
         let mut essential = essential.into_iter().chain(&self.peers);
@@ -286,7 +286,7 @@ impl Links {
         (count, first)
     }
 
-    /// Whether what is known is up to date.
+    /// Returns whether what is known is up to date.
     pub(super) fn are_up(&self) -> bool {
         self.all().all(Link::is_up)
     }

@@ -36,8 +36,8 @@ impl FromStr for NodePortAddresses {
 }
 
 impl NodePortAddresses {
-    /// Whether NodePorts are at this loopback address, as kube-proxy's iptables mode has them. `primary` says nothing of
-    /// it.
+    /// Returns whether NodePorts are at this loopback address, as kube-proxy's iptables mode has them. `primary` says
+    /// nothing of it.
     pub fn may_have_loopback(&self, address: IpAddr) -> bool {
         match self {
             Self::Primary => true,
@@ -66,7 +66,7 @@ impl NodePortAddresses {
     }
 }
 
-/// Whether one of the ranges has the address, or none is of its family.
+/// Returns whether one of the ranges has the address, or none is of its family.
 fn is_within(ranges: &[IpNet], address: IpAddr) -> bool {
     let mut of_family = ranges
         .iter()

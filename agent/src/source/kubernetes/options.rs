@@ -20,17 +20,17 @@ pub struct KubernetesOptions {
     pub proxy_name: Option<String>,
     /// Which addresses of this node carry NodePorts.
     pub node_port_addresses: NodePortAddresses,
-    /// Whether the NodePorts of other nodes are translated, too, for clients of this node.
+    /// True if the NodePorts of other nodes are translated, too, for clients of this node.
     pub remote_node_ports: bool,
     /// This node's address of its family, in place of its Node's.
     pub node_ip: Option<IpAddr>,
-    /// Whether the external IPs of Services are served.
+    /// True if the external IPs of Services are served.
     pub external_ips: bool,
-    /// Whether Services may not have nodes' addresses at the ports of kubelets and of the API server.
+    /// True if Services may not have nodes' addresses at the ports of kubelets and of the API server.
     pub protects_host_ports: bool,
     /// How packets from outside get to backends on other nodes, where a Service does not say it.
     pub forwarding: Forwarding,
-    /// Whether the annotation `service.shunt.io/forwarding` of a Service may say it.
+    /// True if the annotation `service.shunt.io/forwarding` of a Service may say it.
     pub forwarding_by_annotation: bool,
     /// Which pods lookups know, and whether machines outside the cluster.
     pub lookup_pods: LookupPods,
@@ -51,7 +51,7 @@ pub enum LookupPods {
 }
 
 impl LookupPods {
-    /// Whether machines outside the cluster are known, too.
+    /// Returns whether machines outside the cluster are known, too.
     pub(super) const fn has_machines(self) -> bool {
         matches!(self, Self::All)
     }

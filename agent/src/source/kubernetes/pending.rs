@@ -24,7 +24,7 @@ pub(super) struct Pending {
 pub(super) struct Changed {
     /// When its first change came.
     pub(super) since: Instant,
-    /// Whether its endpoints have changed.
+    /// True if its endpoints have changed.
     pub(super) endpoints: bool,
     /// When that happened which led to changes of its endpoints.
     pub(super) triggers: Vec<Trigger>,
@@ -71,7 +71,7 @@ impl Pending {
         *self = Self::default();
     }
 
-    /// Whether this service waits.
+    /// Returns whether this service waits.
     pub(super) fn has(&self, id: &ServiceId) -> bool {
         self.changes.contains_key(id)
     }

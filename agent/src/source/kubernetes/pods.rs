@@ -62,7 +62,7 @@ impl Pods {
         self.known.values().cloned().collect()
     }
 
-    /// Whether the renderer is to be told of some.
+    /// Returns whether the renderer is to be told of some.
     pub(super) fn differ(&self) -> bool {
         !self.untold.is_empty()
     }

@@ -75,7 +75,7 @@ pub struct KubernetesSource {
     monitor: ClusterMonitor,
     /// What the Node said of its pods' ranges, if it was asked.
     pod_cidrs: Option<Vec<IpNet>>,
-    /// Whether pinned tables translate already.
+    /// True if pinned tables translate already.
     over_pinned_tables: bool,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Known {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Concerned {
     pub(super) id: Arc<ServiceId>,
-    /// Whether its endpoints have changed, and not the Service.
+    /// True if its endpoints have changed, and not the Service.
     pub(super) by_endpoints: bool,
     /// When that happened which led to the change, as far as that is said.
     pub(super) triggers: Vec<Trigger>,

@@ -388,7 +388,7 @@ impl Registrar {
         self.look().statuses()
     }
 
-    /// Whether the file lacks a status.
+    /// Returns whether the file lacks a status.
     pub(super) fn is_behind(&self) -> bool {
         self.0.is_behind.load(Ordering::Acquire)
     }
@@ -426,7 +426,7 @@ impl Registrar {
         self.0.waiters.count()
     }
 
-    /// Whether somebody may tell of this check.
+    /// Returns whether somebody may tell of this check.
     pub(crate) fn is_told(&self, id: &str) -> bool {
         let registry = self.look();
         let check = registry.known().check(id);

@@ -376,7 +376,7 @@ async fn changed(known: &mut Option<watch::Receiver<Arc<States>>>) {
     pending::<()>().await;
 }
 
-/// Whether what a query gives is of this host.
+/// Returns whether what a query gives is of this host.
 fn is_of_here(query: &Query) -> bool {
     query.datacenter == Datacenter::Own && query.kind != QueryKind::MeshGateways
 }

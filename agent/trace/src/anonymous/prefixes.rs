@@ -81,7 +81,7 @@ impl Bits {
         }
     }
 
-    /// Whether `longer` begins with these.
+    /// Returns whether `longer` begins with these.
     const fn begin(&self, longer: &Self) -> bool {
         self.is_v6 == longer.is_v6
             && self.length <= longer.length
@@ -128,7 +128,7 @@ impl Addresses {
         }
     }
 
-    /// Whether the bit behind these is another one then.
+    /// Returns whether the bit behind these is another one then.
     fn changes(&mut self, before: Bits) -> bool {
         if let Some(known) = self.known.get(&before) {
             return *known;

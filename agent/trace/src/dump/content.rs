@@ -21,7 +21,7 @@ pub struct Node {
     pub nanoseconds: u64,
     /// How numbers of tables are ordered: `little` or `big`.
     pub byte_order: String,
-    /// Whether addresses and names are others than the node's.
+    /// True if addresses and names are others than the node's.
     pub anonymous: bool,
     /// What is translated at the socket.
     pub sockets: Sockets,
@@ -45,17 +45,17 @@ pub struct Interface {
     pub name: String,
     /// Bytes of the longest packet, without the link's header.
     pub mtu: u32,
-    /// Whether its packets have an Ethernet header.
+    /// True if its packets have an Ethernet header.
     pub is_ethernet: bool,
-    /// Whether it is up.
+    /// True if it is up.
     pub is_up: bool,
     /// Its link address, as `aa:bb:cc:dd:ee:ff`; none if it has none of six bytes.
     pub link_address: Option<LinkAddress>,
     /// Its addresses, each with the length of its prefix.
     pub addresses: Vec<IpNet>,
-    /// Whether IPv4 packets that come in there are forwarded.
+    /// True if IPv4 packets that come in there are forwarded.
     pub forwards_v4: bool,
-    /// Whether IPv6 packets are.
+    /// True if IPv6 packets are.
     pub forwards_v6: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct Route {
     pub mtu: Option<u32>,
     /// The ways, of which each packet takes one.
     pub hops: Vec<Hop>,
-    /// Whether packets are put into another packet on this way, by the kernel.
+    /// True if packets are put into another packet on this way, by the kernel.
     pub has_encapsulation: bool,
 }
 
@@ -141,14 +141,14 @@ pub struct Hop {
     pub gateway: Option<IpAddr>,
     /// Its share of packets, of several ways.
     pub weight: u32,
-    /// Whether it is not in use: its interface is down.
+    /// True if it is not in use: its interface is down.
     pub is_dead: bool,
 }
 
 /// A rule that says by which table a packet is routed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Whether it is about IPv6.
+    /// True if it is about IPv6.
     pub is_v6: bool,
     /// Which rule is asked first: the least one.
     pub priority: u32,
@@ -164,9 +164,9 @@ pub struct Rule {
     pub mask: u32,
     /// Routes with a shorter prefix than this, or this one, are as if they were not there.
     pub suppressed: Option<u32>,
-    /// Whether it is about all packets that are not so.
+    /// True if it is about all packets that are not so.
     pub is_inverted: bool,
-    /// Whether it asks something else than the above: then it is taken to be about none here.
+    /// True if it asks something else than the above: then it is taken to be about none here.
     pub has_more: bool,
     /// What it says.
     pub action: RuleAction,
@@ -216,7 +216,7 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// Its link address, if it is known.
     pub link_address: Option<LinkAddress>,
-    /// Whether the kernel takes that to be so (`NUD_VALID`).
+    /// True if the kernel takes that to be so (`NUD_VALID`).
     pub is_valid: bool,
 }
 

@@ -152,7 +152,7 @@ pub(crate) struct Reader {
 /// A connection, and the direction of the packet that it was found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Whether the packet is a backend's.
+    /// True if the packet is a backend's.
     pub(crate) is_reply: bool,
     /// Who began it.
     pub(crate) client: SocketAddr,
@@ -166,7 +166,7 @@ pub(crate) struct Known {
     pub(crate) phase: Phase,
     /// For how many of the agent's ticks nothing was heard of it.
     pub(crate) idle: u32,
-    /// Whether its time is over, so that any packet may begin another one.
+    /// True if its time is over, so that any packet may begin another one.
     pub(crate) is_over: bool,
     /// The index of its backend.
     pub(crate) index: u32,

@@ -31,7 +31,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) after: Option<Known>,
     /// The interface that it is at; none: it is a process's.
     pub(crate) interface: Option<u32>,
-    /// Whether it goes out there.
+    /// True if it goes out there.
     pub(crate) is_leaving: bool,
 }
 
@@ -66,7 +66,7 @@ impl Run<'_> {
         looks.last().map(|look| look.found)
     }
 
-    /// Whether a connection began.
+    /// Returns whether a connection began.
     fn has_begun(&self) -> bool {
         let ends = |known: Known| (known.client, known.source, known.backend);
         self.seen.after.is_some() && self.seen.after.map(ends) != self.seen.before.map(ends)
@@ -199,7 +199,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the client got a backend anew that it stays with: the programs look twice then, or what they
+    /// Returns whether the client got a backend anew that it stays with: the programs look twice then, or what they
     /// remember is of now.
     fn is_remembered<F: Shown>(&self) -> bool {
         let looks = self

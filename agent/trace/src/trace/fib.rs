@@ -52,7 +52,7 @@ impl<'a> Fib<'a> {
         interfaces.find(|interface| interface.index == index)
     }
 
-    /// Whether the address is one of the node's.
+    /// Returns whether the address is one of the node's.
     pub(crate) fn is_own(self, address: IpAddr) -> bool {
         let addresses = self.0.interfaces.iter().flat_map(|one| &one.addresses);
         let is_loopback = address.is_loopback();
@@ -165,7 +165,7 @@ impl<'a> Fib<'a> {
         Some(found.link_address.unwrap_or(LinkAddress([0; 6])))
     }
 
-    /// Whether packets that come in there are forwarded.
+    /// Returns whether packets that come in there are forwarded.
     pub(crate) fn forwards(self, interface: u32, is_v6: bool) -> bool {
         self.interface(interface).is_some_and(|interface| {
             if is_v6 {
@@ -234,7 +234,7 @@ impl<'a> Fib<'a> {
     }
 }
 
-/// Whether an address is in a range of its family.
+/// Returns whether an address is in a range of its family.
 fn is_in(range: &IpNet, address: IpAddr) -> bool {
     range.contains(&address)
 }

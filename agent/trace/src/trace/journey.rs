@@ -27,7 +27,7 @@ pub(crate) struct Journey<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) random: Random,
     pub(crate) later: u64,
-    /// Whether the steps are wanted, beside how it ends.
+    /// True if the steps are wanted, beside how it ends.
     pub(crate) is_told: bool,
     /// What happened.
     pub(crate) steps: Vec<Step>,

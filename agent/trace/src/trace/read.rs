@@ -99,7 +99,7 @@ impl Read {
         })
     }
 
-    /// Whether it is another packet's envelope.
+    /// Returns whether it is another packet's envelope.
     pub(crate) const fn is_envelope(&self) -> bool {
         matches!(self.protocol, IN_V4 | IN_V6)
     }

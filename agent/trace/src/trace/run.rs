@@ -284,7 +284,7 @@ const NO_LINK: Interface = Interface {
     forwards_v6: true,
 };
 
-/// Whether a socket would send it first.
+/// Returns whether a socket would send it first.
 const fn begins(transport: Transport) -> bool {
     match transport {
         Transport::Tcp(flags) => flags.0 & 0b1_0111 == 2,

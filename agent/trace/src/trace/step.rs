@@ -34,7 +34,7 @@ pub enum Step {
         backend: SocketAddr,
         /// How far it is.
         state: String,
-        /// Whether the packet is the backend's.
+        /// True if the packet is the backend's.
         is_reply: bool,
     },
     /// It is of a connection whose time is over, or whose backend is gone, and begins another.
@@ -54,7 +54,7 @@ pub enum Step {
         service_port: Option<String>,
         /// `ClusterIP` and its like.
         kind: Option<String>,
-        /// Whether it forwards by direct server return.
+        /// True if it forwards by direct server return.
         is_dsr: bool,
         /// Among which services connections are shared out, with their weights.
         split: Vec<(String, u32)>,
@@ -68,7 +68,7 @@ pub enum Step {
     NotForClient,
     /// Whether the client is in the frontend's source ranges.
     SourceRanges {
-        /// Whether it is.
+        /// True if it is.
         is_in: bool,
     },
     /// Among whom is chosen.
@@ -88,14 +88,14 @@ pub enum Step {
         backend: SocketAddr,
         /// How.
         how: How,
-        /// Whether it is on this node.
+        /// True if it is on this node.
         is_local: bool,
     },
     /// The client stays with its backend.
     Affinity {
         /// For how many seconds since its last connection.
         seconds: u32,
-        /// Whether it has one.
+        /// True if it has one.
         is_known: bool,
     },
     /// From where the packet goes on.
@@ -155,7 +155,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether the packet is somewhere else from here on.
+    /// Returns whether the packet is somewhere else from here on.
     pub const fn is_place(&self) -> bool {
         matches!(
             self,
@@ -199,7 +199,7 @@ pub struct Member {
     pub share: f64,
     /// Its weight.
     pub weight: u32,
-    /// Whether it is on this node.
+    /// True if it is on this node.
     pub is_local: bool,
 }
 

@@ -27,9 +27,9 @@ pub(crate) fn at<T: Pod>(programs: &Programs, name: &str, index: u32) -> Option<
 pub(crate) struct Found {
     /// Its address.
     pub(crate) address: SocketAddr,
-    /// Whether it is the entry that clients of this node have, or packets that came in an envelope.
+    /// True if it is the entry that clients of this node have, or packets that came in an envelope.
     pub(crate) is_of_this_node: bool,
-    /// Whether it is the entry that packets have which may be of connections to draining backends.
+    /// True if it is the entry that packets have which may be of connections to draining backends.
     pub(crate) is_with_draining: bool,
     /// Its cell.
     pub(crate) cell: Cell,
@@ -119,7 +119,7 @@ pub(crate) fn own_addresses<F: Shown>(programs: &Programs) -> Vec<IpAddr> {
     own.map(F::ip).filter(|ip| !ip.is_unspecified()).collect()
 }
 
-/// Whether an address is in one of the ranges of a constant.
+/// Returns whether an address is in one of the ranges of a constant.
 pub(crate) fn is_in<F: Shown>(ranges: Option<&[u8]>, address: F::Address) -> bool {
     let ranges =
         ranges.and_then(|bytes| bytemuck::try_pod_read_unaligned::<PodCidrs<F>>(bytes).ok());

@@ -115,7 +115,7 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
     Some(verdict)
 }
 
-/// Whether the packet with this tuple is a reply of a connection that goes on from this node's address.
+/// Returns whether the packet with this tuple is a reply of a connection that goes on from this node's address.
 #[inline(always)]
 fn is_reply<F: Maglev>(tuple: &Tuple<F>, protocol: u8) -> bool {
     // Nearly no frontend has such a port.

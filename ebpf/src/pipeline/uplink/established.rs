@@ -164,7 +164,7 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
     Some(verdict)
 }
 
-/// Whether nothing has to be found out about the connection of this half before the packet is
+/// Returns whether nothing has to be found out about the connection of this half before the packet is
 /// translated: it does not keep its client's address, its time is not over, and the packet begins no
 /// other one.
 #[inline(always)]

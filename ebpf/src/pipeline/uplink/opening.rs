@@ -258,7 +258,7 @@ fn read<F: Routed, T: SegmentMut>(
     true
 }
 
-/// Whether the frame is for this interface's own address, or for several stations.
+/// Returns whether the frame is for this interface's own address, or for several stations.
 #[inline(always)]
 fn is_for_us(context: &impl Access) -> bool {
     // SAFETY: an entry is replaced whole.

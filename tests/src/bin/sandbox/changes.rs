@@ -110,7 +110,7 @@ pub(crate) fn change_under_traffic(
     Ok(())
 }
 
-/// Whether the service has a ClusterIP, a port over TCP, and two backends or more of each port.
+/// Returns whether the service has a ClusterIP, a port over TCP, and two backends or more of each port.
 pub(crate) fn can_lose_a_backend(service: &Service) -> bool {
     let over_tcp = |port: &str| {
         service

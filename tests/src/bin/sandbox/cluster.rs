@@ -26,7 +26,7 @@ pub(crate) struct Cluster {
     page: Option<Forward>,
     agent: Agent,
     _page_socket: SocketPath,
-    /// Whether processes of this node are clients.
+    /// True if processes of this node are clients.
     has_sockets: bool,
     _pins: PinDir,
     sandbox: Sandbox,

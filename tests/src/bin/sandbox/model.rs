@@ -22,7 +22,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// Whether it is on this node.
+    /// Returns whether it is on this node.
     pub(crate) const fn is_here(self) -> bool {
         matches!(self, Self::Pod | Self::Node)
     }

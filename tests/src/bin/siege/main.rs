@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every honest client of Shunt was served.
+/// Returns whether every honest client of Shunt was served.
 fn run(options: Options) -> Result<bool> {
     let Options {
         agent,

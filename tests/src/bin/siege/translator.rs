@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Shunt {
         binary: PathBuf,
         flags: Vec<String>,
-        /// Whether its log is shown at the end.
+        /// True if its log is shown at the end.
         log: bool,
     },
     Nftables,

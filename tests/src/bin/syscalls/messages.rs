@@ -17,7 +17,7 @@ pub(crate) const LONGEST_REPLY: usize = 512;
 /// `TCPI_OPT_SYN_DATA` of `linux/tcp.h`: the other side took data with the SYN.
 const SYN_DATA: u8 = 32;
 
-/// Whether the data of a TCP connection went with its SYN.
+/// Returns whether the data of a TCP connection went with its SYN.
 pub(crate) fn sent_with_syn(socket: &Socket) -> io::Result<bool> {
     let mut info = MaybeUninit::<tcp_info>::zeroed();
     let mut length = size_of::<tcp_info>() as socklen_t;

@@ -19,9 +19,9 @@ pub(super) struct Process {
     pub open: Open,
     /// Whom the socket is connected to, as it has it. Of TCP: or is about to be.
     pub peer: Option<SocketAddr>,
-    /// Whether the kernel still holds an IPv4 peer for it, though it may have another one.
+    /// True if the kernel still holds an IPv4 peer for it, though it may have another one.
     pub had_v4_peer: bool,
-    /// Whether it was bound to an address of IPv6, and has to do with no other ones.
+    /// True if it was bound to an address of IPv6, and has to do with no other ones.
     pub is_v6_only: bool,
     /// Whom the process asked last.
     pub requested: Vec<SocketAddr>,

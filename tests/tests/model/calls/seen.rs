@@ -38,7 +38,7 @@ impl Address {
 }
 
 impl Seen {
-    /// Whether this came of a call with this result.
+    /// Returns whether this came of a call with this result.
     pub(super) fn agrees(
         &self,
         call: &Call,
@@ -79,7 +79,7 @@ impl Seen {
     }
 }
 
-/// Whether the kernel itself says so, whatever programs do.
+/// Returns whether the kernel itself says so, whatever programs do.
 fn is_of_kernel(error: i32) -> bool {
     matches!(
         error,
@@ -93,7 +93,7 @@ fn is_of_kernel(error: i32) -> bool {
     )
 }
 
-/// Whether a packet of the socket to this address leaves its namespace in any case.
+/// Returns whether a packet of the socket to this address leaves its namespace in any case.
 fn is_reached(network: &Network, socket: &Socket, ip: IpAddr) -> bool {
     let bound = socket.bound.to_canonical();
     let is_any = socket.bound.is_unspecified() || bound.is_unspecified() && ip.is_ipv4();
@@ -101,7 +101,7 @@ fn is_reached(network: &Network, socket: &Socket, ip: IpAddr) -> bool {
     fits && is_elsewhere(network, ip)
 }
 
-/// Whether the address is one of somebody elsewhere.
+/// Returns whether the address is one of somebody elsewhere.
 pub(super) fn is_elsewhere(network: &Network, ip: IpAddr) -> bool {
     let is_odd = match ip {
         IpAddr::V4(ip) => ip.is_broadcast() || ip.octets()[0] == 0,

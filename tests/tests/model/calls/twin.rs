@@ -30,14 +30,14 @@ pub(crate) struct Found {
     pub clients: Clients,
     /// What it counted.
     pub counted: BTreeMap<u32, u64>,
-    /// Whether a number was drawn.
+    /// True if a number was drawn.
     pub is_drawn: bool,
 }
 
 /// The programs with copies of an agent's tables.
 pub(crate) struct Twin {
     programs: Programs,
-    /// Whether the agent may have written something.
+    /// True if the agent may have written something.
     pub is_stale: bool,
     jiffies: Jiffies,
     /// The cookie of the node's own network namespace.
@@ -186,7 +186,7 @@ pub(crate) fn clients(copies: &TableCopies) -> Clients {
     })
 }
 
-/// Whether these are the same clients with the same backends, last seen in the same second or in the next.
+/// Returns whether these are the same clients with the same backends, last seen in the same second or in the next.
 pub(crate) fn are_same(one: &Clients, other: &Clients) -> bool {
     let used = |value: &[u8]| u32::from_ne_bytes(*value[LAST_USED..].first_chunk().unwrap());
     let rest = |value: &[u8]| [&value[..LAST_USED], &value[LAST_USED + 4..]].concat();

@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Whether the family's packets are judged by `rp_filter`.
+/// Returns whether the family's packets are judged by `rp_filter`.
 fn is_judged<A: Address>() -> bool {
     size_of::<A>() == 4
 }

@@ -30,7 +30,7 @@ fn node(backends: Backends) -> Node {
     )
 }
 
-/// Whether the address is in the range at this place.
+/// Returns whether the address is in the range at this place.
 fn is_in(place: usize, address: impl Into<IpAddr>) -> bool {
     let range: IpNet = RANGES[place].parse().unwrap();
     range.contains(&address.into())

@@ -20,9 +20,9 @@ use crate::{
 pub struct Change {
     /// Counts the events that took effect since the agent's start.
     pub generation: u64,
-    /// Whether it is all there is.
+    /// True if it is all there is.
     pub snapshot: bool,
-    /// Whether it belongs to others than before.
+    /// True if it belongs to others than before.
     pub rebind: bool,
     /// What it is now.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct Change {
 /// There is no endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Empty {
-    /// Whether something is there all the same.
+    /// True if something is there all the same.
     pub exists: bool,
 }
 

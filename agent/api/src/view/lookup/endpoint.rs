@@ -56,7 +56,7 @@ pub struct BehindEndpoint {
     pub serving: bool,
     /// It is on its way out.
     pub terminating: bool,
-    /// Whether it runs on the agent's node.
+    /// True if it runs on the agent's node.
     pub local: bool,
     /// The node that it runs on.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ use crate::{
 pub struct Target {
     /// What the address is to it: `ClusterIP`, say.
     pub kind: String,
-    /// Whether it has the address. Otherwise it waits for another.
+    /// True if it has the address. Otherwise it waits for another.
     pub in_use: bool,
     /// Who it is.
     #[serde(flatten)]
@@ -47,7 +47,7 @@ pub enum Who {
     Node {
         /// Its name, if events say it.
         name: Option<String>,
-        /// Whether it is the agent's.
+        /// True if it is the agent's.
         own: bool,
     },
     /// A service that does not declare the port.
@@ -87,7 +87,7 @@ pub struct ServiceTarget {
     /// The traffic policy that chose the frontend's backends.
     #[serde(serialize_with = "shown_or_null")]
     pub policy: Option<TrafficPolicy>,
-    /// Whether only clients on the agent's node are served.
+    /// True if only clients on the agent's node are served.
     pub this_node_only: bool,
     /// What becomes of a new connection while no backend is usable: `reject` or `drop`.
     pub refusal: String,

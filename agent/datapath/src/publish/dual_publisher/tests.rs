@@ -280,7 +280,7 @@ fn by_table((key, mut frontend): (Key, Frontend)) -> (Key, Frontend) {
 /// The slots of such a table, with its seal.
 const TABLE: usize = 257;
 
-/// Whether the table of this recipe is among the slots of IPv4.
+/// Returns whether the table of this recipe is among the slots of IPv4.
 fn has(publishers: &Publishers, recipe: &Recipe) -> bool {
     let slots = recipe.fill().unwrap();
     let tables = &publishers.v4.tables().slots;

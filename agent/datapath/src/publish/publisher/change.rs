@@ -36,7 +36,7 @@ struct Staged<F: Family> {
     known: Vec<(FrontendKey<F>, Cell, Arc<Slice>, ServiceNumber)>,
     /// Frontends that do not exist yet.
     new: Vec<(FrontendKey<F>, Published)>,
-    /// Whether packets may have found the new ones.
+    /// True if packets may have found the new ones.
     shown: bool,
     /// The source ranges of both.
     source_ranges: Written<F>,

@@ -213,7 +213,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         }
     }
 
-    /// Whether the table has `endpoint` at `index`, and the index is the group's or nobody's.
+    /// Returns whether the table has `endpoint` at `index`, and the index is the group's or nobody's.
     fn fits(
         &self,
         group: Option<&Group<F::Address>>,

@@ -133,7 +133,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         self.are_enough(free, needed).then_some(recipe)
     }
 
-    /// Whether a Maglev table of `needed` slots may be made where so many are free.
+    /// Returns whether a Maglev table of `needed` slots may be made where so many are free.
     fn are_enough(&self, free: u32, needed: u32) -> bool {
         let kept = (self.tables.capacity().slots / RESERVE).max(self.owed);
         free.checked_sub(kept).is_some_and(|free| free >= needed)
@@ -260,7 +260,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         }
     }
 
-    /// Whether there is nothing to do for a group: it has one slice, which is used, and just the
+    /// Returns whether there is nothing to do for a group: it has one slice, which is used, and just the
     /// backends that this selects from, which are in the table as they are to be.
     fn is_settled(&self, group: &Group<F::Address>) -> bool {
         let [slice] = group.slices.as_slice() else {

@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct LiveSelection {
     pub(super) slots: Vec<Slot>,
-    /// Whether they select by their backends' weights.
+    /// True if they select by their backends' weights.
     pub(super) is_by_weight: bool,
     /// The Maglev table that the slot behind them refers to, if there is to be one.
     pub(super) table: Option<LiveTable>,
@@ -26,7 +26,7 @@ pub(super) struct LiveTable {
     header: Header,
     /// What it was made of; `None` if it is not as it was then.
     fingerprint: Option<u64>,
-    /// Whether that was its backends, by their weights.
+    /// True if that was its backends, by their weights.
     is_by_weight: bool,
 }
 
@@ -58,7 +58,7 @@ impl LiveTable {
 }
 
 impl LiveSelection {
-    /// Whether connections are shared out just as those of `wanted` are to be, which has the same backends
+    /// Returns whether connections are shared out just as those of `wanted` are to be, which has the same backends
     /// with the same weights. One that selects at random may be one whose table does not fit.
     pub(super) fn is_that_of(&self, wanted: &BackendSet) -> bool {
         let Self {

@@ -66,7 +66,7 @@ fn length(prefix: &[u8]) -> u32 {
     bytes.map_or(0, u32::from_ne_bytes)
 }
 
-/// Whether all bits of `prefix` are those of `key`, which has as many.
+/// Returns whether all bits of `prefix` are those of `key`, which has as many.
 fn covers(prefix: &[u8], key: &[u8]) -> bool {
     let length = length(prefix);
     let bits = length as usize;

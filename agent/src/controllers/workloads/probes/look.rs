@@ -91,7 +91,7 @@ pub(super) async fn look(ip: IpAddr, probe: &Probe) -> Look {
     })
 }
 
-/// Whether a connection could not be made for want of something here.
+/// Returns whether a connection could not be made for want of something here.
 fn is_ours(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(

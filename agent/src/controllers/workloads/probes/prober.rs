@@ -43,7 +43,7 @@ const AHEAD: usize = 256;
 /// What follows from looks at a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Verdict {
-    /// Whether it takes connections.
+    /// True if it takes connections.
     pub(in super::super) is_ready: bool,
     /// What happened, for its users.
     pub(in super::super) message: &'static str,

@@ -70,7 +70,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether it says that a watch does not hear anything any more.
+    /// Returns whether it says that a watch does not hear anything any more.
     pub(super) const fn is_lost(&self) -> bool {
         match self {
             Self::Definition(step) => matches!(step, Step::Lost(_)),

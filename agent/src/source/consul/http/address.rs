@@ -50,7 +50,7 @@ impl ConsulAddress {
         Self { place }
     }
 
-    /// Whether it is reached with TLS.
+    /// Returns whether it is reached with TLS.
     pub const fn has_tls(&self) -> bool {
         matches!(self.place, Place::Tcp { tls: true, .. })
     }

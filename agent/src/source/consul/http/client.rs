@@ -89,7 +89,7 @@ pub(in crate::source::consul) struct Answer {
     pub(in crate::source::consul) index: Option<u64>,
     /// Whether the server that answered has a leader, if it says so.
     pub(in crate::source::consul) known_leader: Option<bool>,
-    /// Whether the server has left something out that the token may not read, if it says so.
+    /// True if the server has left something out that the token may not read, if it says so.
     pub(in crate::source::consul) is_filtered: bool,
     /// What it says.
     pub(in crate::source::consul) body: Bytes,

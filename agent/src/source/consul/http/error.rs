@@ -55,7 +55,7 @@ impl AskError {
         }
     }
 
-    /// Whether the agent itself was not there: its checks may know nothing yet when it is back.
+    /// Returns whether the agent itself was not there: its checks may know nothing yet when it is back.
     pub(in crate::source::consul) const fn is_lost_contact(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Slow(_))
     }

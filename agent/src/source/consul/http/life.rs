@@ -15,7 +15,7 @@ impl Life {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it did.
+    /// Returns whether it did.
     pub(in crate::source::consul) fn has_ended(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

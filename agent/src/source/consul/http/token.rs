@@ -43,7 +43,7 @@ pub(super) struct Token {
 struct Read {
     changed: Option<SystemTime>,
     text: Option<Secret>,
-    /// Whether it could not be read, which the log has said.
+    /// True if it could not be read, which the log has said.
     has_failed: bool,
 }
 

@@ -100,7 +100,7 @@ impl Waiter {
         (waiting.services, waiting.nodes) = (services, nodes);
     }
 
-    /// Whether those who give hints have lost contact since this was last asked.
+    /// Returns whether those who give hints have lost contact since this was last asked.
     pub(super) fn notice_loss(&mut self) -> bool {
         let losses = self.hinted.state().losses;
         std::mem::replace(&mut self.losses, losses) != losses

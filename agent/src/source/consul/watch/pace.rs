@@ -58,7 +58,7 @@ impl Pace {
     }
 }
 
-/// Whether an answer that came after so long came well before the `wait` of its query was over.
+/// Returns whether an answer that came after so long came well before the `wait` of its query was over.
 pub(super) fn is_early(after: Duration, wait: Duration) -> bool {
     after < wait / 2
 }

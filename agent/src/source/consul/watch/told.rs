@@ -44,7 +44,7 @@ pub(in crate::source::consul) enum News {
         instances: Vec<Instance>,
         /// Those of them that cannot be read.
         unreadable: Vec<String>,
-        /// Whether the agent was out of reach since the last ones.
+        /// True if the agent was out of reach since the last ones.
         is_back: bool,
         /// Why nothing is known of some of them any more, so that these are as they last were.
         hidden: Option<Trouble>,

@@ -64,7 +64,7 @@ pub(in crate::source::consul) struct Watcher {
     lacks: Option<String>,
     /// Since when it is not up to date.
     stale_since: Option<SystemTime>,
-    /// Whether the agent was out of reach since what was last believed.
+    /// True if the agent was out of reach since what was last believed.
     is_back: bool,
 }
 

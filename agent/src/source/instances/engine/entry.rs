@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) is_pending: bool,
     /// Where its instances are, in the order in which they are wanted, and what is asked for them.
     pub(super) tiers: Vec<(Tier, TierQueries)>,
-    /// Whether somebody has still to say which tiers there are.
+    /// True if somebody has still to say which tiers there are.
     pub(super) tiers_are_open: bool,
     /// What is to be shown of its tiers.
     pub(super) notes: Vec<String>,
@@ -85,7 +85,7 @@ impl Entry {
         is_new || was_open
     }
 
-    /// Whether what is not known of its tiers is still waited for.
+    /// Returns whether what is not known of its tiers is still waited for.
     pub(super) fn waits(&self) -> bool {
         self.waiting != Waiting::Over
     }
@@ -113,7 +113,7 @@ impl Entry {
         }
     }
 
-    /// Whether somebody has still to say which tier comes first.
+    /// Returns whether somebody has still to say which tier comes first.
     pub(super) fn first_is_open(&self) -> bool {
         self.tiers_are_open && self.frontend.failover == Failover::Resolver
     }

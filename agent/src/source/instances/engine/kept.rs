@@ -8,7 +8,7 @@ use crate::source::instances::{
 };
 
 impl Engine {
-    /// Whether instances say the address of any frontend.
+    /// Returns whether instances say the address of any frontend.
     pub(crate) fn has_tagged(&self) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| matches!(entry.frontend.vip, Vip::Tagged(_)))

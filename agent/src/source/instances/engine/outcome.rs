@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// Whether an event failed and is to be tried again.
+    /// Returns whether an event failed and is to be tried again.
     pub(crate) fn has_failures(&self) -> bool {
         self.has_failed || !self.failed.is_empty()
     }

@@ -81,8 +81,9 @@ impl Engine {
         None
     }
 
-    /// Whether all is known that is needed to begin: what this datacenter says, which is waited for for a while, and
-    /// for ever if nothing is known at all, and each address that is claimed. Frontends that wait for more wait alone.
+    /// Returns whether all is known that is needed to begin: what this datacenter says, which is waited for for a
+    /// while, and for ever if nothing is known at all, and each address that is claimed. Frontends that wait for more
+    /// wait alone.
     fn is_complete(&self, now: Instant) -> bool {
         let is_late = self
             .began

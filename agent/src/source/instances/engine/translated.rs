@@ -90,7 +90,7 @@ impl Engine {
         Some(translate(&entry.frontend, &address, [], place).service)
     }
 
-    /// Whether enough is known of a frontend: what is not known would not have its new connections anyway.
+    /// Returns whether enough is known of a frontend: what is not known would not have its new connections anyway.
     fn is_decided(&self, entry: &Entry) -> bool {
         if entry.first_is_open() {
             return false;

@@ -12,7 +12,8 @@ use crate::source::kubernetes::{
 };
 
 impl Engine {
-    /// Whether all nodes are to be watched: while a Service hands packets to other nodes by direct server return.
+    /// Returns whether all nodes are to be watched: while a Service hands packets to other nodes by direct server
+    /// return.
     pub(in super::super) fn wants_peers(&self) -> bool {
         !self.dsr.is_empty()
     }
@@ -72,8 +73,8 @@ impl Engine {
     }
 }
 
-/// Whether the Service hands packets to other nodes by direct server return: those of an address of the outside, for
-/// backends anywhere. Others never leave this node in an envelope, whatever their annotation says.
+/// Returns whether the Service hands packets to other nodes by direct server return: those of an address of the
+/// outside, for backends anywhere. Others never leave this node in an envelope, whatever their annotation says.
 fn needs_nodes(service: &Service, default: Forwarding) -> bool {
     let says = service.forwarding.as_ref().ok().copied().flatten();
     let is_outside = !service.external_ips.is_empty()

@@ -82,12 +82,12 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Whether it is meant for clients of this zone.
+    /// Returns whether it is meant for clients of this zone.
     pub fn has_zone(&self, zone: &str) -> bool {
         self.zones.binary_search_by(|own| (**own).cmp(zone)).is_ok()
     }
 
-    /// Whether it is meant for clients of this node.
+    /// Returns whether it is meant for clients of this node.
     pub fn has_node(&self, node: &str) -> bool {
         self.nodes.binary_search_by(|own| (**own).cmp(node)).is_ok()
     }

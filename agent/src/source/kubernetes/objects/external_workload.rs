@@ -91,9 +91,9 @@ pub(crate) struct ExternalWorkload {
     pub(crate) generation: i64,
     /// Its labels, all of them.
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub(crate) is_terminating: bool,
-    /// Whether a condition says that it is ready.
+    /// True if a condition says that it is ready.
     pub(crate) is_ready: bool,
     /// The conditions of its status, as they are.
     pub(crate) conditions: Vec<Value>,

@@ -59,7 +59,7 @@ fn is_ip(text: &str) -> bool {
     }
 }
 
-/// Whether a server that knows the rule takes this specification.
+/// Returns whether a server that knows the rule takes this specification.
 fn is_taken(rule: &str, path: &str, spec: &Value) -> bool {
     let program = Program::compile(rule).unwrap_or_else(|error| panic!("{rule}: {error}"));
     values(spec, path).into_iter().all(|value| {

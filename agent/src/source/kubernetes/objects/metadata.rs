@@ -69,12 +69,12 @@ impl Metadata {
         self.generation.unwrap_or_default()
     }
 
-    /// Whether it is being deleted.
+    /// Returns whether it is being deleted.
     pub(crate) const fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether a Service asks by annotation for endpoints of the client's zone: the older annotation
+    /// Returns whether a Service asks by annotation for endpoints of the client's zone: the older annotation
     /// counts if there are both (Kubernetes, staging/src/k8s.io/endpointslice/utils.go, `hintsEnabled`).
     pub(crate) fn prefers_zones(&self) -> bool {
         let mode = self.annotations.as_ref().and_then(|annotations| {

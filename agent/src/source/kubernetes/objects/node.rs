@@ -33,7 +33,7 @@ pub struct Node {
     pub pod_cidrs: Vec<IpNet>,
     /// The port that its kubelet listens at, at all of its addresses.
     pub kubelet_port: u16,
-    /// Whether load balancers may send it new connections: it is neither being deleted nor about
+    /// True if load balancers may send it new connections: it is neither being deleted nor about
     /// to be.
     pub eligible: bool,
 }

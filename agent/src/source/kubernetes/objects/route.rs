@@ -76,7 +76,7 @@ impl ParentRef {
     }
 }
 
-/// Whether this is the group of Services: the API server calls it by an empty name, and users `core`.
+/// Returns whether this is the group of Services: the API server calls it by an empty name, and users `core`.
 pub(crate) fn is_core(group: &str) -> bool {
     matches!(group, "" | "core")
 }

@@ -29,7 +29,7 @@ pub struct Service {
     pub kind: ServiceKind,
     /// Its cluster IPs, at most one of each family; none of a headless one.
     pub cluster_ips: Vec<Address>,
-    /// Whether it has no cluster IP and never will: it is known by its name alone.
+    /// True if it has no cluster IP and never will: it is known by its name alone.
     pub is_headless: bool,
     /// `spec.externalIPs`; empty texts are none.
     pub external_ips: Vec<Address>,

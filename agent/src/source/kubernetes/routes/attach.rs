@@ -87,7 +87,7 @@ pub(super) fn sum(mut weights: impl Iterator<Item = u32>) -> Option<u32> {
     weights.try_fold(0_u32, u32::checked_add)
 }
 
-/// Whether the Service has frontends at ClusterIPs.
+/// Returns whether the Service has frontends at ClusterIPs.
 pub(super) fn is_served(service: &Service) -> bool {
     service.kind != ServiceKind::ExternalName && !service.cluster_ips.is_empty()
 }

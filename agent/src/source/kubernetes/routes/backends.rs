@@ -39,7 +39,7 @@ pub(super) fn backend(
     }
 }
 
-/// Whether all that the route's rules refer to is there, or what is wrong: the first reason, and all
+/// Returns whether all that the route's rules refer to is there, or what is wrong: the first reason, and all
 /// messages.
 pub(super) fn resolve<'s>(
     kind: RouteKind,

@@ -76,7 +76,7 @@ impl Grants {
         Some(grant.id.namespace)
     }
 
-    /// Whether routes of this kind and namespace may refer to the Service.
+    /// Returns whether routes of this kind and namespace may refer to the Service.
     pub(super) fn permit(&self, kind: &str, namespace: &str, service: &ServiceId) -> bool {
         let ServiceId {
             namespace: to,

@@ -68,7 +68,7 @@ impl MeshSplit {
 }
 
 impl TrafficSplit {
-    /// Whether it splits anything.
+    /// Returns whether it splits anything.
     fn splits(&self, problems: &mut Vec<Problem>) -> bool {
         let bad = self.bad_backends.iter();
         problems.extend(bad.map(|reason| Problem::TrafficSplitBackend {
@@ -92,7 +92,7 @@ impl ServiceProfile {
         })
     }
 
-    /// Whether it splits anything.
+    /// Returns whether it splits anything.
     fn splits(&self, problems: &mut Vec<Problem>) -> bool {
         for place in &self.overrides {
             if let Override::Bad(authority) = place {

@@ -39,7 +39,7 @@ impl Reason {
         }
     }
 
-    /// Whether the condition holds that has this reason.
+    /// Returns whether the condition holds that has this reason.
     pub(crate) const fn is_good(self) -> bool {
         matches!(self, Self::Accepted | Self::ResolvedRefs)
     }

@@ -14,7 +14,7 @@ use crate::source::kubernetes::{
 struct Candidate<'a> {
     endpoint: &'a SliceEndpoint,
     port: NonZeroU16,
-    /// Whether it is on this node.
+    /// True if it is on this node.
     local: bool,
 }
 

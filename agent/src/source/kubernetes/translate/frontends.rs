@@ -90,7 +90,7 @@ impl Addresses {
         cluster.iter().chain(external).chain(load_balancer)
     }
 
-    /// Whether the service is one in the family of `address`.
+    /// Returns whether the service is one in the family of `address`.
     pub(super) fn has_family_of(&self, address: IpAddr) -> bool {
         let mut addresses = self.cluster.iter();
         addresses.any(|own| own.is_ipv4() == address.is_ipv4())
@@ -117,7 +117,7 @@ impl Addresses {
     }
 }
 
-/// Whether a service may have the address in this field, which is not that of its ClusterIPs.
+/// Returns whether a service may have the address in this field, which is not that of its ClusterIPs.
 fn may_be_external(
     field: &'static str,
     address: IpAddr,

@@ -157,7 +157,7 @@ impl Problem {
     /// The field of an endpoint's address.
     pub(in super::super) const ENDPOINT: &'static str = "endpoints[].addresses[0]";
 
-    /// Whether it is one of an endpoint, and not of the Service.
+    /// Returns whether it is one of an endpoint, and not of the Service.
     pub(in super::super) fn is_of_endpoint(&self) -> bool {
         match self {
             Self::NotAnAddress { field, .. } | Self::Unusable { field, .. } => {

@@ -31,7 +31,7 @@ pub struct Translation {
     pub health_check: Option<HealthCheck>,
     /// What is left out.
     pub problems: Vec<Problem>,
-    /// Whether it is all of the Service, since that needs more room than there can be.
+    /// True if it is all of the Service, since that needs more room than there can be.
     pub is_too_large: bool,
 }
 

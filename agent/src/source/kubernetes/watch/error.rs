@@ -28,17 +28,17 @@ pub(super) enum WatchError {
 }
 
 impl WatchError {
-    /// Whether what was asked to go on is not known any more: everything has to be listed anew.
+    /// Returns whether what was asked to go on is not known any more: everything has to be listed anew.
     pub(super) fn is_gone(&self) -> bool {
         self.code() == Some(GONE)
     }
 
-    /// Whether the server does not take the token, or whatever else says who we are.
+    /// Returns whether the server does not take the token, or whatever else says who we are.
     pub(super) fn is_unauthorized(&self) -> bool {
         self.code() == Some(UNAUTHORIZED)
     }
 
-    /// Whether the server has no such objects, or not for us.
+    /// Returns whether the server has no such objects, or not for us.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self.code(), Some(403 | 404))
     }

@@ -37,9 +37,9 @@ pub(crate) trait Kind: Send + 'static {
     const PATH: &'static str;
     /// Where the API has it in an older version, for servers that do not have the newer one.
     const OLDER: Option<&'static str> = None;
-    /// Whether there are clusters without this kind, and whether translation can do without it.
+    /// True if there are clusters without this kind, and whether translation can do without it.
     const OPTIONAL: bool;
-    /// Whether no more than the objects' metadata is asked for.
+    /// True if no more than the objects' metadata is asked for.
     const METADATA_ONLY: bool = false;
 
     /// The metadata of an object.

@@ -30,7 +30,7 @@ pub(super) struct TokenFile {
 struct Read {
     stamp: Option<Stamp>,
     header: Option<HeaderValue>,
-    /// Whether it could not be read, which the log has said.
+    /// True if it could not be read, which the log has said.
     has_failed: bool,
 }
 

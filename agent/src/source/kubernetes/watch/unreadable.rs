@@ -23,7 +23,7 @@ pub(super) struct Unreadables {
     /// How many of the last list have a name that cannot be read.
     nameless: u64,
     last_logged: Option<Instant>,
-    /// Whether they are others than when they were last asked for.
+    /// True if they are others than when they were last asked for.
     has_changed: bool,
 }
 

@@ -32,11 +32,11 @@ pub(crate) struct ServiceDefinition {
     pub(crate) port: i64,
     /// Its shares; `None`: not said.
     pub(crate) weights: Option<Weights>,
-    /// Whether others may change its tags; kept for who asks.
+    /// True if others may change its tags; kept for who asks.
     pub(crate) enable_tag_override: bool,
     /// Its checks.
     pub(crate) checks: Vec<CheckDefinition>,
-    /// Whether it speaks Connect itself.
+    /// True if it speaks Connect itself.
     pub(crate) is_native: bool,
     /// What its proxy is told, if it is one.
     pub(crate) proxy: Option<Proxy>,
@@ -133,7 +133,7 @@ impl ServiceDefinition {
     }
 }
 
-/// Whether it speaks Connect itself, and its sidecar.
+/// Returns whether it speaks Connect itself, and its sidecar.
 fn connect(fields: &mut Fields) -> Result<(bool, Option<Box<ServiceDefinition>>), Malformed> {
     let Some(mut connect) = fields.object("Connect")? else {
         return Ok((false, None));

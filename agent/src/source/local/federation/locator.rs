@@ -36,12 +36,12 @@ impl Replication {
         }
     }
 
-    /// Whether there is a copy at all.
+    /// Returns whether there is a copy at all.
     pub(super) const fn has_worked(self) -> bool {
         matches!(self, Self::Worked { .. })
     }
 
-    /// Whether the way by the own gateways is to be believed.
+    /// Returns whether the way by the own gateways is to be believed.
     const fn is_good(self) -> bool {
         matches!(self, Self::Worked { failures } if failures < FAILURES)
     }

@@ -19,7 +19,7 @@ pub struct FederationOptions {
     pub token_file: PathBuf,
     /// The file in which the records outlive the agent.
     pub state: PathBuf,
-    /// Whether another agent tells of this datacenter's gateways.
+    /// True if another agent tells of this datacenter's gateways.
     pub only_reads: bool,
 }
 

@@ -83,7 +83,7 @@ fn of_service(registered: &Registered, registry: &Registry, node: &Node) -> Gate
     }
 }
 
-/// Whether somebody behind an offered frontend takes new connections.
+/// Returns whether somebody behind an offered frontend takes new connections.
 fn is_served(frontend: &Frontend, registry: &Registry, node: &LocalNode) -> bool {
     let tier = Tier::of(&frontend.service, Datacenter::Own);
     let query = Query {

@@ -82,13 +82,13 @@ pub(crate) struct Check {
 }
 
 impl Gateway {
-    /// Whether it may have new connections: a warning keeps nobody away, as in Consul.
+    /// Returns whether it may have new connections: a warning keeps nobody away, as in Consul.
     pub(crate) fn is_usable(&self) -> bool {
         let mut checks = self.checks.iter();
         checks.all(|check| CheckStatus::of_name(&check.status) != CheckStatus::Critical)
     }
 
-    /// Whether it carries the federation itself.
+    /// Returns whether it carries the federation itself.
     pub(super) fn federates(&self) -> bool {
         let (key, value) = FEDERATES;
         self.service.meta.get(key).is_some_and(|it| it == value)

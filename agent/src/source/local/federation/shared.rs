@@ -111,7 +111,7 @@ impl Federation {
         &self.0.options
     }
 
-    /// Whether this agent keeps the records of all.
+    /// Returns whether this agent keeps the records of all.
     pub fn is_primary(&self) -> bool {
         let options = self.options();
         options.datacenter == options.primary && !options.only_reads

@@ -65,7 +65,7 @@ impl Definitions {
         self.own_checks("").chain(own.into_iter().flatten())
     }
 
-    /// Whether a service is in maintenance.
+    /// Returns whether a service is in maintenance.
     pub(crate) fn is_in_maintenance(&self, service: &str) -> bool {
         self.checks.contains_key(maintenance_id(service).as_str())
     }

@@ -11,9 +11,9 @@ pub(crate) struct Effects {
     pub(crate) changed: BTreeSet<String>,
     /// The names of services with another content or status, by which frontends look for them.
     pub(crate) concerned: BTreeSet<String>,
-    /// Whether a status is another.
+    /// True if a status is another.
     pub(crate) has_status: bool,
-    /// Whether a check is another, new or gone, or has another status.
+    /// True if a check is another, new or gone, or has another status.
     pub(crate) has_checks: bool,
 }
 
@@ -38,7 +38,7 @@ impl Subject {
 }
 
 impl Effects {
-    /// Whether clients see it.
+    /// Returns whether clients see it.
     pub(super) fn is_seen(&self) -> bool {
         self.has_checks || !self.changed.is_empty()
     }

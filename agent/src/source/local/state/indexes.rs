@@ -60,7 +60,7 @@ impl Indexes {
         }
     }
 
-    /// Whether a client that has seen `index` has something to read. One that has seen what there is not yet
+    /// Returns whether a client that has seen `index` has something to read. One that has seen what there is not yet
     /// has it from an agent before.
     pub(crate) fn is_news(&self, subject: &Subject, index: u64) -> bool {
         self.of(subject) > index || index > self.latest

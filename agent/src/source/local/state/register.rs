@@ -42,7 +42,7 @@ pub(crate) enum Change {
     Register {
         /// What it is.
         definition: Box<ServiceDefinition>,
-        /// Whether checks of it go that are not in the definition.
+        /// True if checks of it go that are not in the definition.
         replaces_checks: bool,
     },
     /// A service goes; it may be unknown.

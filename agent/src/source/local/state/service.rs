@@ -36,7 +36,7 @@ pub(crate) struct Service {
     pub(crate) weights: Weights,
     /// Kept for who asks.
     pub(crate) enable_tag_override: bool,
-    /// Whether it speaks Connect itself.
+    /// True if it speaks Connect itself.
     pub(crate) is_native: bool,
     /// What it is told, if it is a proxy.
     pub(crate) proxy: Option<Proxy>,
@@ -59,7 +59,7 @@ pub(crate) struct Registered {
     pub(crate) service: Service,
     /// Where it came from.
     pub(crate) origin: Origin,
-    /// Whether it came as the sidecar of another, with which it goes.
+    /// True if it came as the sidecar of another, with which it goes.
     pub(crate) is_sidecar: bool,
     /// Of the service's content.
     #[serde(skip)]

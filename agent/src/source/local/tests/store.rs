@@ -188,7 +188,7 @@ async fn registrations_and_verdicts_outlive_the_agent() {
     assert_eq!(registry.status(check), Status::Passing);
 }
 
-/// Whether the file has the check of `web` as passing, which is waited for.
+/// Returns whether the file has the check of `web` as passing, which is waited for.
 async fn has_passing(folder: &Folder) -> bool {
     let has = || {
         let text = fs::read_to_string(folder.file()).unwrap();

@@ -23,7 +23,7 @@ struct Epoch {
 }
 
 impl Epoch {
-    /// Whether a connection could have met it.
+    /// Returns whether a connection could have met it.
     fn overlaps(&self, sample: &Sample) -> bool {
         self.begin <= sample.ended && self.end.is_none_or(|end| sample.started <= end)
     }

@@ -149,7 +149,7 @@ trait Client: Send {
     /// The pause after it.
     fn pause(&self) -> Duration;
 
-    /// Whether it is to ask once more at the end, since it may have paused for long.
+    /// Returns whether it is to ask once more at the end, since it may have paused for long.
     fn has_last_word(&self) -> bool {
         false
     }
@@ -283,7 +283,7 @@ fn length(random: &mut Random) -> usize {
     1 + random.below(4000) as usize
 }
 
-/// Whether a backend of the service has answered; the bytes were compared before.
+/// Returns whether a backend of the service has answered; the bytes were compared before.
 fn of_a_backend(answer: Result<Answer, Failure>, step: &str) -> Result<Answer, String> {
     let answer = answer.map_err(|failure| format!("{step}: {failure}"))?;
     if BACKENDS.iter().any(|(pod, _)| *pod == answer.name) {
