@@ -20,7 +20,7 @@ use object::{
 };
 use shunt_toolchain::{FOLDER, RECORD, RecordError, Toolchain};
 
-/// What the object depends on, relative to the workspace.
+/// Inputs of the object, relative to the workspace.
 const INPUTS: [&str; 5] = [
     "ebpf",
     "common",

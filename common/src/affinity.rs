@@ -39,7 +39,7 @@ impl<F: Family> AffinityKey<F> {
     }
 }
 
-/// Whom a client had last.
+/// The last backend of a client.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct AffinityEntry {

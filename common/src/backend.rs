@@ -57,9 +57,9 @@ impl<F: Family> Backend<F> {
     }
 }
 
-/// How many connections a backend was chosen for, and whose count that is: the lower 48 bits, to which
-/// programs add, and the generation of the backend's index, by which who has the index later is told from who had it
-/// before.
+/// Number of connections that a backend was chosen for, and the owner of that count: the lower 48 bits, to which
+/// programs add, and the generation of the backend's index, which distinguishes a later owner of the index from an
+/// earlier one.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 pub struct BackendConnections(pub u64);

@@ -21,7 +21,7 @@ pub struct Cidr<F: Family> {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodCidrs<F: Family> {
-    /// How many of `cidrs` are in use.
+    /// Number of `cidrs` in use.
     pub count: u32,
     /// The ranges.
     pub cidrs: [Cidr<F>; CAPACITY],

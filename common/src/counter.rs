@@ -1,4 +1,4 @@
-//! What the programs count, per CPU: translations, drops and packets passed by, each by reason.
+//! The counters of the programs, per CPU: translations, drops and packets passed by, each by reason.
 
 /// Index of a counter in the counter table; a value is the number of packets, a `u64` per CPU.
 #[repr(u32)]
@@ -29,8 +29,7 @@ pub enum Counter {
     /// Dropped: a connection from outside to a backend elsewhere, and this node has no address
     /// that it could go on from.
     DropNoNodeIp,
-    /// This node has no route to where the packet is to go: the stack drops it, and tells its
-    /// sender.
+    /// This node has no route to where the packet is to go: the stack drops it, and notifies its sender.
     DropNoRoute,
     /// Rejected: the packet is longer than the link that it is to go over takes.
     RejectTooLong,
@@ -45,14 +44,14 @@ pub enum Counter {
     PassFragment,
     /// Passed untouched: more IPv6 extension headers than are walked.
     PassHeaders,
-    /// Passed untouched: shorter than its headers say.
+    /// Passed untouched: shorter than the lengths in its headers.
     PassTruncated,
     /// A connection was given up before its time, for a new one.
     ConntrackEarlyDrop,
     /// Dropped: no router takes on a packet from this source (loopback, broadcast, multicast,
     /// unspecified, IPv6 link-local).
     DropMartian,
-    /// Dropped: the packet says itself which way it wants to go (IPv4 source routing).
+    /// Dropped: the packet names its own way (IPv4 source routing).
     DropSourceRoute,
     /// A packet that the programs would have sent on themselves went through the stack, which has
     /// to fragment it, to resolve its next hop, to fill in its options or to judge where it came in.
@@ -61,9 +60,9 @@ pub enum Counter {
     SocketConnect,
     /// A datagram of a socket that is not connected chose a backend, which the next ones keep.
     SocketDatagram,
-    /// A process was told at once that nothing serves it (`ECONNREFUSED`).
+    /// A process got an error at once, since nothing serves it (`ECONNREFUSED`).
     SocketReject,
-    /// A process was told at once that it is not served here (`EPERM`): traffic policy, source ranges.
+    /// A process got an error at once, since it is not served here (`EPERM`): traffic policy, source ranges.
     SocketDrop,
     /// A socket asked more frontends than it remembers: the one asked the longest ago was forgotten.
     SocketForgotten,

@@ -4,12 +4,12 @@
 //! of the difference alone. So a new port costs the same whatever the packet's length, and the
 //! payload is never read.
 
-/// How many bits of a remainder are looked up at once, and in how many pieces it is.
+/// Number of bits of a remainder that are looked up at once, and number of its pieces.
 const BITS: usize = 4;
 const PIECES: usize = 32 / BITS;
 
-/// What becomes of a remainder behind so many zero bytes: the product of each piece of it, at its place, and
-/// x^(8 * bytes). The sum of its pieces' products is that of a remainder.
+/// The effect of so many zero bytes behind a remainder: the product of each piece of it, at its place, and x^(8 *
+/// bytes). The sum of its pieces' products is that of a remainder.
 type Shift = [[u32; 1 << BITS]; PIECES];
 
 /// The shifts by 1, 2, 4 ... 2^15 zero bytes.
@@ -57,9 +57,8 @@ const fn multiply(a: u32, b: u32) -> u32 {
     product
 }
 
-/// What the checksum of a packet of `length` bytes changes by (exclusive or) when its first four
-/// bytes do by `difference`; both as they stand in the packet, on a little-endian machine. Of
-/// the length, the lower 16 bits count.
+/// Returns the change (exclusive or) of the checksum of a packet of `length` bytes when its first four bytes change by
+/// `difference`; both as they stand in the packet, on a little-endian machine. Of the length, the lower 16 bits count.
 pub fn difference(difference: u32, length: u32) -> u32 {
     // A word at the packet's begin is its highest terms; the CRC register takes it whole, and
     // every byte behind it multiplies it by x^8.

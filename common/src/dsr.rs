@@ -1,4 +1,4 @@
-//! Whether connections to frontends in mode dsr may be in the table: the states of
+//! The possible presence of connections to frontends in mode dsr in the table: the states of
 //! [`TRACKED`](crate::variables::TRACKED).
 //!
 //! A node without services in mode dsr pays nothing for them, and one that only hands packets on no lookup of

@@ -1,7 +1,7 @@
 //! The time since an entry's last use, which several processors write.
 
-/// How many ticks or seconds have passed from `then` to `now`. A processor may have read `now` before another one
-/// wrote a later `then`: 0 have.
+/// Returns the number of ticks or seconds from `then` to `now`. A processor may have read `now` before another one
+/// wrote a later `then`: then it is 0.
 #[inline(always)]
 pub const fn elapsed(then: u32, now: u32) -> u32 {
     let difference = now.wrapping_sub(then);

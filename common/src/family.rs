@@ -15,7 +15,7 @@ pub trait Address: Pod + Copy + Debug + Ord + Hash + Send + Sync {
     /// The address's words, for sums and masks.
     fn words(&self) -> &[u32];
 
-    /// Returns whether this is the unspecified address, all bits 0, which nobody has.
+    /// Returns whether this is the unspecified address, all bits 0, which no host has.
     #[inline]
     fn is_unspecified(&self) -> bool {
         self.words().iter().all(|word| *word == 0)

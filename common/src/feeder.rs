@@ -1,4 +1,4 @@
-//! Which packets the feeder makes: the layout that it shares with the benches.
+//! The packets of the feeder: the layout that it shares with the benches.
 
 /// The flows whose packets come in turn, each of them to one of some services in turn, and the
 /// bytes that they have in common. Each is of [`LENGTH_V4`] or [`LENGTH_V6`] bytes.
@@ -9,8 +9,8 @@ pub struct Plan {
     pub client_prefix: [u32; 3],
     /// The peer's: a frontend's, or a backend's.
     pub peer_prefix: [u32; 3],
-    /// The last word of the first client's address, in the machine's byte order. Each
-    /// client has so many flows that its ports tell them apart, then the next one has.
+    /// The last word of the first client's address, in the machine's byte order. Each client has so many flows that its
+    /// ports distinguish them, then the next one has.
     pub client: u32,
     /// The last word of the first service's, in the machine's byte order; the next service has
     /// the next.
@@ -19,13 +19,13 @@ pub struct Plan {
     pub peer_port: u32,
     /// 0: packets from clients; else packets to them.
     pub reply: u32,
-    /// How many flows there are.
+    /// Number of flows.
     pub flows: u32,
     /// The flow of the packet that was made last.
     pub flow: u32,
-    /// How far the next packet's flow is from it: less than `flows`, without a common divisor.
+    /// Distance of the next packet's flow from it: less than `flows`, without a common divisor.
     pub step: u32,
-    /// How many services there are: a divisor of `flows`.
+    /// Number of services: a divisor of `flows`.
     pub services: u32,
     /// The service of the packet that was made last.
     pub service: u32,
@@ -46,7 +46,7 @@ pub struct Plan {
     pub transport: [u64; 2],
 }
 
-/// How many flows each client has, by its ports: a power of two.
+/// Number of flows of each client, by its ports: a power of two.
 pub const FLOWS_PER_CLIENT: u32 = 4096;
 
 /// A client's first port.
@@ -74,7 +74,7 @@ pub struct FlowV6 {
     pub rest: u64,
 }
 
-/// Where the floor at the driver sends a flow of IPv6 in an envelope.
+/// The envelope in which the floor at the driver sends a flow of IPv6.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnvelopeV6 {
@@ -82,7 +82,7 @@ pub struct EnvelopeV6 {
     pub addresses: [u64; 4],
 }
 
-/// Where the floor sends a flow, as it is to be in the packet.
+/// The destination to which the floor sends a flow, as it is to be in the packet.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
@@ -92,7 +92,7 @@ pub struct Floor {
     pub port: u32,
 }
 
-/// How many frontends, slots, backends and nodes the floor at the driver that chooses has room for, of each.
+/// Capacity of the floor at the driver that chooses, for frontends, slots, backends and nodes, of each.
 pub const CHOICES: u32 = 1024;
 
 /// The slots of a frontend of that one.
@@ -101,11 +101,11 @@ pub const CHOICES: u32 = 1024;
 pub struct Choices {
     /// The first slot.
     pub first: u32,
-    /// How many there are.
+    /// Number of slots.
     pub count: u32,
 }
 
-/// What the floor at the driver makes of a flow's packets.
+/// The translation of a flow's packets by the floor at the driver.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Translation {
@@ -113,13 +113,13 @@ pub struct Translation {
     pub addresses: u64,
     /// Source and destination port.
     pub ports: u32,
-    /// What the network header's checksum changes by, one hop later too: a sum in one's complement.
+    /// Change of the network header's checksum, one hop later too: a sum in one's complement.
     pub network_change: u16,
-    /// What the transport header's changes by.
+    /// Change of the transport header's checksum.
     pub transport_change: u16,
 }
 
-/// Where the bare redirect sends what comes in by an interface.
+/// The exit of the bare redirect for packets that come in by an interface.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
@@ -129,13 +129,13 @@ pub struct Exit {
     pub link: [u8; 12],
 }
 
-/// For whom frames at the driver are: the link address of the interface.
+/// The destination of frames at the driver: the link address of the interface.
 pub const STATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// The interface that the floor at the driver sends all packets to, whether there is one or not.
 pub const FLOOR_EXIT: u32 = 2;
 
-/// How many flows have a port in the table of those whose clients are hidden.
+/// Number of flows with a port in the table of those whose clients are hidden.
 pub const HIDDEN_FLOWS: u32 = 1 << 16;
 
 /// Ethernet, IPv4, TCP; or another transport header with as many bytes of its payload.

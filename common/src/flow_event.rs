@@ -1,10 +1,10 @@
-//! What the programs tell of connections and packets while somebody asks: one record of a ring an event.
+//! Events of connections and packets that the programs report to a watcher: one record of a ring an event.
 //!
-//! Nobody keeps records: those who write and those who read them come from one build.
+//! Records are not kept: their writers and readers come from one build.
 
 use bytemuck::{Pod, Zeroable};
 
-/// What a record tells, as a bit.
+/// The kind of a record, as a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct FlowKind(pub u32);
@@ -34,7 +34,7 @@ impl FlowKind {
     }
 }
 
-/// Why a connection ended.
+/// The cause of the end of a connection.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndCause {
@@ -75,13 +75,13 @@ impl EndCause {
     }
 }
 
-/// What both kinds of records begin with.
+/// The head of both kinds of records.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct FlowHead {
-    /// When, in nanoseconds of the kernel's monotonic clock.
+    /// Time, in nanoseconds of the kernel's monotonic clock.
     pub time: u64,
-    /// What it tells; one bit.
+    /// Its kind; one bit.
     pub kind: FlowKind,
     /// Of one that ended, the number of an [`EndCause`]; of a packet, the index of a
     /// [`Counter`](crate::Counter); else 0.
@@ -96,7 +96,7 @@ pub struct FlowHead {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct ConnectionRecord {
-    /// What it tells.
+    /// Its head.
     pub head: FlowHead,
     /// Source and destination of packets of one direction as they come in: of IPv4 one word, of IPv6 four.
     pub came: [u64; 4],
@@ -108,7 +108,7 @@ pub struct ConnectionRecord {
     pub goes_ports: u32,
     /// IANA number.
     pub protocol: u8,
-    /// Whether the direction is the backend's; else it is the client's.
+    /// 1 if the direction is the backend's; 0 if it is the client's.
     pub is_reply: u8,
     /// Nothing.
     pub reserved: [u8; 2],
@@ -116,18 +116,18 @@ pub struct ConnectionRecord {
     pub overdue: u32,
 }
 
-/// How many bytes of a packet are told.
+/// Maximum number of a packet's bytes in a record.
 pub const PACKET_BYTES: usize = 128;
 
 /// A packet that was refused or dropped.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct PacketRecord {
-    /// What it tells.
+    /// Its head.
     pub head: FlowHead,
-    /// How long the frame is.
+    /// Length of the frame.
     pub length: u32,
-    /// How many of its bytes are here.
+    /// Number of its bytes here.
     pub count: u32,
     /// The first ones.
     pub bytes: [u8; PACKET_BYTES],
@@ -136,18 +136,19 @@ pub struct PacketRecord {
 const _: () = assert!(size_of::<ConnectionRecord>() == 104, "24 + 2 * 32 + 4 * 4");
 const _: () = assert!(size_of::<PacketRecord>() == 160, "24 + 2 * 4 + 128");
 
-/// What is told: the first entry of a table, which the agent writes. In the second one, programs count in `lost`; its other
-/// words mean nothing. The entries that follow are a processor's each, for what it has to keep for a moment.
+/// The choice of events: the first entry of a table, which the agent writes. In the second one, programs count in
+/// `lost`; its other words mean nothing. The entries that follow are a processor's each, for what it has to keep for a
+/// moment.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 pub struct FlowControl {
-    /// The kinds that somebody wants, as the bits of a [`FlowKind`].
+    /// The kinds that a watcher wants, as the bits of a [`FlowKind`].
     pub kinds: u32,
-    /// Of which connections, by their [sample](sample): those up to this. All bits: of all.
+    /// The connections that are reported, by their [sample](sample): those up to this. All bits: all.
     pub threshold: u32,
-    /// How many events found no room. All processors write here.
+    /// Number of events that found no room. All processors write here.
     pub lost: u64,
-    /// Of which connections, by their ends.
+    /// The connections that are reported, by their ends.
     pub ends: FlowEnds,
     /// Nothing: so that no two entries are on one cache line, or on two that come together.
     pub reserved: [u64; 4],
@@ -156,7 +157,7 @@ pub struct FlowControl {
 const _: () = assert!(size_of::<FlowControl>() == 128, "two cache lines");
 
 impl FlowControl {
-    /// The index of the entry that says what is told.
+    /// The index of the entry with the choice of events.
     pub const CHOICE: u32 = 0;
     /// The index of the entry in which programs count what is lost.
     pub const LOSS: u32 = 1;
@@ -164,7 +165,7 @@ impl FlowControl {
     pub const PROCESSORS: u32 = 2;
 }
 
-/// Whose connections are told of: what is compared with the words of [`ConnectionRecord::came`].
+/// The ends of the connections that are reported, for comparison with the words of [`ConnectionRecord::came`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 pub struct FlowEnds {
@@ -191,8 +192,8 @@ impl FlowEnds {
     }
 }
 
-/// Where a connection is among all, by the words of its client's addresses and ports: a number by which as many are
-/// taken as are wanted, the same ones at their begin and at their end.
+/// Returns the place of a connection among all, by the words of its client's addresses and ports: a number by which as
+/// many are taken as are wanted, the same ones at their begin and at their end.
 #[inline(always)]
 pub fn sample(words: &[u64], ports: u32) -> u32 {
     let mut sample = Sample::of(ports);

@@ -5,8 +5,8 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Family, Tuple, V4, V6};
 
-/// Where a packet meets a program. The two have keys of their own: a backend's fragment that
-/// passes the ingress of an interface is not to be taken for what it becomes at the egress.
+/// The place where a packet meets a program. The two have keys of their own: a backend's fragment
+/// that passes the ingress of an interface is not to be taken for what it becomes at the egress.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
@@ -46,7 +46,7 @@ unsafe impl<F: Family> Zeroable for FragmentKey<F> {}
 // SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
 unsafe impl<F: Family> Pod for FragmentKey<F> {}
 
-/// What became of a datagram's first fragment.
+/// Outcome of a datagram's first fragment.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentEntry<F: Family> {

@@ -1,5 +1,4 @@
-//! Frontends: the key that a packet's destination is looked up by, and the cell that says where
-//! its backends are.
+//! Frontends: the key that a packet's destination is looked up by, and the cell with the place of its backends.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -16,7 +15,7 @@ pub struct FrontendKey<F: Family> {
     pub port: u16,
     /// Transport protocol, IANA number.
     pub protocol: u8,
-    /// Whose entry it is: [`Self::EVERYONE`], [`Self::THIS_NODE`] or [`Self::WITH_DRAINING`].
+    /// The scope of the entry: [`Self::EVERYONE`], [`Self::THIS_NODE`] or [`Self::WITH_DRAINING`].
     pub scope: u8,
 }
 
@@ -38,11 +37,11 @@ impl<F: Family> FrontendKey<F> {
 
     /// The frontend itself.
     pub const EVERYONE: u8 = 0;
-    /// What clients on this node have in its place, if its cell says so ([`Cell::TWO_SETS`]), or what
-    /// packets that came in an envelope have ([`Cell::DSR`]).
+    /// The frontend of clients on this node in its place, if its cell has the flag ([`Cell::TWO_SETS`]), or of packets
+    /// that came in an envelope ([`Cell::DSR`]).
     pub const THIS_NODE: u8 = 1;
-    /// The frontend with its draining backends, which take no new connections, as if they took them, if its
-    /// cell says so ([`Cell::DRAINING`]).
+    /// The frontend with its draining backends, which take no new connections, as if they took them, if its cell has
+    /// the flag ([`Cell::DRAINING`]).
     pub const WITH_DRAINING: u8 = 2;
 
     /// A key of `address` and `port` in network order.
@@ -69,8 +68,7 @@ struct Words<A> {
 const _: () = assert!(size_of::<Words<u32>>() == size_of::<FrontendKey<V4>>());
 const _: () = assert!(size_of::<Words<[u32; 4]>>() == size_of::<FrontendKey<V6>>());
 
-/// Where a frontend's slice of slots is, in one word that is read with one load and replaced with
-/// one store.
+/// The place of a frontend's slice of slots, in one word that is read with one load and replaced with one store.
 ///
 /// | bits | what |
 /// |---|---|
@@ -112,8 +110,8 @@ impl Cell {
     /// A service's address inside the cluster.
     pub const CLUSTER_IP: u16 = 256;
 
-    /// It selects by a Maglev table, of which what stands behind its slots says where it is
-    /// ([`crate::maglev`]). Versions that do not know this flag select by the slots, by weight.
+    /// It selects by a Maglev table, whose place is in the slot behind its slots ([`crate::maglev`]). Versions that do
+    /// not know this flag select by the slots, by weight.
     pub const MAGLEV: u16 = 512;
 
     /// Clients elsewhere get their replies straight from the backend's node: their packets go there in
@@ -153,13 +151,13 @@ impl Cell {
         self.0
     }
 
-    /// Where the slice begins in the slot table.
+    /// Returns the offset of the slice in the slot table.
     #[inline]
     pub const fn offset(self) -> u32 {
         self.0 as u32 & (Self::MAX_OFFSET - 1)
     }
 
-    /// How many slots the slice has.
+    /// Returns the number of slots in the slice.
     #[inline]
     pub const fn count(self) -> u32 {
         (self.0 >> Self::OFFSET_BITS) as u32 & Self::MAX_COUNT

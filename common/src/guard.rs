@@ -11,7 +11,7 @@ const CAPACITY: usize = 8;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceCidrs<F: Family> {
-    /// How many of `cidrs` are in use.
+    /// Number of `cidrs` in use.
     pub count: u32,
     /// The ranges.
     pub cidrs: [Cidr<F>; CAPACITY],
@@ -30,7 +30,7 @@ impl<F: Family> ServiceCidrs<F> {
     pub const CAPACITY: usize = CAPACITY;
 }
 
-/// Whose an address is that is looked after.
+/// The owner of a guarded address.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guarded {
@@ -58,24 +58,24 @@ impl Guarded {
     }
 }
 
-/// Where an address stands in the filter of addresses: a blocked Bloom filter (F. Putze, P. Sanders,
-/// J. Singler, 2007) of addresses that have frontends, and beside it one of those that are guarded. One bit of each word
-/// stands for all addresses there that SNAT gives.
+/// The place of an address in the filter of addresses: a blocked Bloom filter (F. Putze, P. Sanders, J. Singler, 2007)
+/// of addresses that have frontends, and beside it one of those that are guarded. One bit of each word stands for all
+/// addresses there that SNAT gives.
 ///
-/// Most packets are for no service at all. One word says so of nearly all of them.
+/// Most packets are for no service at all. One word shows it for nearly all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilterPlace {
-    /// Which word of the filter.
+    /// Index of the word in the filter.
     pub word: u32,
     /// The bits of that word, of either half, that are all set if the address is in; but for [`Self::SOURCE`].
     mask: u32,
 }
 
 impl FilterPlace {
-    /// How many words the filter has: 32 KiB.
+    /// Number of words in the filter: 32 KiB.
     pub const WORDS: usize = 4096;
 
-    /// The bit of a word that says that SNAT gives an address which has its place there.
+    /// The bit of a word that is set if SNAT gives an address which has its place there.
     pub const SOURCE: u64 = 1 << 63;
 
     /// The place of `address`.
@@ -131,9 +131,9 @@ impl FilterPlace {
     }
 }
 
-/// The bit of a word that stands for all ports with the same upper six bits as `port`, network order. A
-/// word has those of the ports that frontends have: it says of the ports that a host gives its own
-/// connections that no frontend has them.
+/// The bit of a word that stands for all ports with the same upper six bits as `port`, network order. A word has those
+/// of the ports that frontends have: it shows, for the ports that a host gives its own connections, that no frontend
+/// has them.
 #[inline]
 pub const fn port_group(port: u16) -> u64 {
     1 << (u16::from_be(port) >> 10)

@@ -1,4 +1,4 @@
-//! What the programs have to know of interfaces.
+//! The programs' knowledge of interfaces.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -18,7 +18,7 @@ impl InterfaceRole {
         Self { interface, role: 0 }
     }
 
-    /// Behind the interface are pods of this node, and nobody else.
+    /// Behind the interface are pods of this node, and nothing else.
     pub const fn of_pods(interface: u32) -> Self {
         Self { interface, role: 1 }
     }

@@ -1,5 +1,5 @@
-//! What the kernel programs and the agent share: the layouts of the maps, byte for byte, and the
-//! pure logic on them.
+//! The common part of the kernel programs and the agent: the layouts of the maps, byte for byte,
+//! and the pure logic on them.
 //!
 //! Integers are in the machine's byte order unless a field says "network order". Addresses and
 //! ports in keys and entries are in network order, as they stand in a packet, so that the programs

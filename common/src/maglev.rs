@@ -1,9 +1,9 @@
 //! Maglev tables among the slots, and the number by which a packet finds its entry.
 //!
-//! A frontend with such a table has the slots that it would have without, one a backend, so that
-//! whoever does not know of the table selects by weight. The slot behind them is the [`Header`]. The
-//! table may be shared: its entries are positions in the list of backends, not indexes. It is a
-//! [`Seal`] and then the entries, eight or sixteen in a slot.
+//! A frontend with such a table has the slots that it would have without, one a backend, so that a program without
+//! knowledge of the table selects by weight. The slot behind them is the [`Header`]. The table may be shared: its
+//! entries are positions in the list of backends, not indexes. It is a [`Seal`] and then the entries, eight or sixteen
+//! in a slot.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -12,21 +12,21 @@ use crate::{
     connections::{Key, Role, Seeds, Wide},
 };
 
-/// Where the table of a slice is: the slot behind the slice.
+/// The place of the table of a slice, in the slot behind the slice.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Header {
     /// The slot where the entries begin.
     pub entries: u32,
-    /// How many entries there are.
+    /// Number of entries.
     pub size: u32,
-    /// How many bytes an entry has: 1 or 2.
+    /// Size of an entry in bytes: 1 or 2.
     pub width: u32,
     /// As in the slots of the slice.
     pub affinity: u32,
 }
 
-/// What a table is, in the slot before its entries.
+/// Description of a table, in the slot before its entries.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Seal {
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<Header>() == size_of::<Slot>());
 const _: () = assert!(size_of::<Seal>() == size_of::<Slot>());
 
 impl Header {
-    /// What stands in this slot.
+    /// Returns the header in this slot.
     #[inline(always)]
     pub const fn of(slot: &Slot) -> Self {
         let Slot {
@@ -94,8 +94,8 @@ pub fn client_number<F: Wide>(client: F::Address) -> u32 {
     SEEDS.hash(&Key::<F>::of_words(addresses, 0, 0, Role::Forward))
 }
 
-/// The same on every node, or they would not agree: the binary digits of pi. Whoever knows them can
-/// choose its ports so that one backend gets all its connections.
+/// The same on every node, or they would not agree: the binary digits of pi. A client that knows them can choose its
+/// ports so that one backend gets all its connections.
 const SEEDS: Seeds = Seeds([
     0x243f_6a88,
     0x85a3_08d3,
@@ -109,7 +109,7 @@ const SEEDS: Seeds = Seeds([
     0x38d0_1377,
 ]);
 
-/// The slots of a table with these entries, of which the fingerprint says what they were made of.
+/// The slots of a table with these entries, with the fingerprint of the backends and the size that it was made of.
 #[cfg(not(target_arch = "bpf"))]
 pub fn fill_table(fingerprint: u64, entries: &[u16], width: u32) -> alloc::vec::Vec<Slot> {
     let per_slot = size_of::<Slot>() / width as usize;

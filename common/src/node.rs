@@ -7,7 +7,7 @@ use crate::{Family, V4, V6};
 /// The largest number of addresses a family.
 const CAPACITY: usize = 8;
 
-/// What a node knows of one family.
+/// A node's addresses and state of one family.
 ///
 /// Its addresses are in network order. A place that holds 0 is free; an address
 /// stays at its place for as long as it is the node's, so that a packet which reads while others
@@ -19,8 +19,8 @@ pub struct NodeIps<F: Family> {
     pub snat: F::Address,
     /// All of them.
     pub own: [F::Address; CAPACITY],
-    /// Whether packets for an address of this node's pods' ranges may be for somebody else, a frontend or
-    /// this node: [`Self::UNKNOWN`], [`Self::NEVER`] or [`Self::SOME`].
+    /// Possible receivers besides pods, a frontend or this node, of packets for an address of this node's pods' ranges:
+    /// [`Self::UNKNOWN`], [`Self::NEVER`] or [`Self::SOME`].
     pub pod_frontends: u32,
 }
 
@@ -38,8 +38,8 @@ impl<F: Family> NodeIps<F> {
 
     /// It is not known.
     pub const UNKNOWN: u32 = 0;
-    /// Nobody else has such an address, or ever had.
+    /// No other receiver has such an address, or ever had.
     pub const NEVER: u32 = 1;
-    /// Somebody has or had, and may still have connections.
+    /// Another receiver has or had one, and may still have connections.
     pub const SOME: u32 = 2;
 }

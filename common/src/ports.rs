@@ -13,7 +13,7 @@ use crate::Address;
 pub struct PortRange {
     /// The lowest port, host byte order.
     pub first: u16,
-    /// How many there are.
+    /// Number of ports.
     pub count: u16,
 }
 
@@ -69,7 +69,7 @@ impl PortRange {
     /// can. `port` is in network order.
     #[inline]
     pub fn probes(&self, client: &impl Address, port: u16) -> Probes {
-        // A range is not empty; the type says so, and no division by 0 is left in the programs.
+        // A range is not empty; the type ensures it, and no division by 0 is left in the programs.
         let count = non_zero(self.count.into());
         let steps = non_zero(count.get() - 1);
         let port = u32::from(u16::from_be(port));
@@ -85,7 +85,7 @@ impl PortRange {
     }
 }
 
-/// Where a search for a free port is.
+/// The state of a search for a free port.
 #[derive(Debug, Clone, Copy)]
 pub struct Probes {
     range: PortRange,

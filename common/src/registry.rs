@@ -8,7 +8,7 @@ pub mod handover;
 #[cfg(test)]
 mod tests;
 
-/// What becomes of a map when another agent takes over.
+/// The fate of a map when another agent takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It is pinned, and adopted by the next agent: what is in it cannot be found out again before
@@ -16,11 +16,11 @@ pub enum Kind {
     State,
     /// Not pinned; the agent writes it again at start.
     Setting,
-    /// Not pinned; it begins empty. Its layout is nobody's business but the programs'.
+    /// Not pinned; it begins empty. Its layout concerns the programs alone.
     Scratch,
 }
 
-/// Which setting of the agent says how many entries a map has.
+/// The setting of the agent for the number of entries of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Size {
     /// Frontends, and their cells.
@@ -45,7 +45,7 @@ pub enum Size {
     Redirect,
     /// None, but the map is of use only while there is an XDP program.
     Xdp,
-    /// None: the programs say it themselves.
+    /// None: the programs set it themselves.
     Fixed,
 }
 
@@ -59,9 +59,9 @@ pub struct Map {
     pub pin: &'static str,
     /// As it is called where its use is shown.
     pub shown: &'static str,
-    /// What becomes of it.
+    /// Its kind.
     pub kind: Kind,
-    /// What sizes it.
+    /// The setting for its size.
     pub size: Size,
 }
 
@@ -72,7 +72,7 @@ pub struct Constant {
     pub name: &'static str,
 }
 
-/// Which version of their layouts the maps of kind [`Kind::State`] have.
+/// The version of the layouts of the maps of kind [`Kind::State`].
 ///
 /// It changes with every change of a key, of a value, or of what one of them means. The agent refuses
 /// tables of another version.
@@ -89,31 +89,31 @@ pub struct FamilyMaps {
     pub slots: Map,
     /// Backends by index.
     pub backends: Map,
-    /// How many connections the backends were chosen for, by the same index. State: counts go on.
+    /// Number of connections that the backends were chosen for, by the same index. State: counts go on.
     pub backend_connections: Map,
-    /// Who may use a frontend.
+    /// The clients that may use a frontend.
     pub source_ranges: Map,
-    /// Which backend a client had last.
+    /// The last backend of a client.
     pub affinity: Map,
-    /// What became of first fragments.
+    /// Outcomes of first fragments.
     pub fragments: Map,
-    /// This node's addresses. State: before the first Resync nobody else knows them.
+    /// This node's addresses. State: before the first Resync there is no other copy.
     pub node: Map,
     /// Connections.
     pub conntrack: Map,
-    /// What a CPU keeps while it opens a connection.
+    /// A CPU's scratch space while it opens a connection.
     pub openings: Map,
-    /// What a CPU keeps of the packet that it is at.
+    /// A CPU's notes on the packet that it is at.
     pub arrivals: Map,
     /// The ways to pods of this node.
     pub hops: Map,
     /// The ways of packets that drivers send on.
     pub ways: Map,
-    /// Where packets came in of late by the way that replies to them take.
+    /// The places where packets came in of late, by the way that replies to them take.
     pub origins: Map,
     /// The packets that go through the stack half translated.
     pub halfway: Map,
-    /// Which addresses may have frontends, or may be guarded: a filter.
+    /// Addresses that may have frontends, or may be guarded: a filter.
     pub addresses: Map,
     /// The addresses that are guarded.
     pub guarded: Map,
@@ -122,7 +122,7 @@ pub struct FamilyMaps {
     /// Frontend index to the number of the service port. State: until the first Resync, connections
     /// begin that belong to one.
     pub frontend_services: Map,
-    /// On which nodes addresses are, by the address. State: until the first Resync, packets go there.
+    /// The nodes of addresses, by the address. State: until the first Resync, packets go there.
     pub locations: Map,
     /// The ways to addresses elsewhere, by prefix: [`crate::Path`].
     pub paths: Map,
@@ -153,11 +153,11 @@ pub struct FamilyConstants {
     pub dsr_sources: Constant,
     /// The address that a pod sees when it reaches itself.
     pub hairpin_ip: Constant,
-    /// Whether NodePorts are at the host's loopback addresses, for its own processes.
+    /// Nonzero if NodePorts are at the host's loopback addresses, for its own processes.
     pub local_node_ports: Constant,
-    /// How many homes the connection table has.
+    /// Number of homes of the connection table.
     pub conntrack_homes: Constant,
-    /// How many the table has that hands over to it.
+    /// Number of homes of the table that hands over to it.
     pub previous_homes: Constant,
 }
 
@@ -203,9 +203,9 @@ macro_rules! family_maps {
 }
 
 impl FamilyMaps {
-    /// Those of IPv4.
+    /// The maps of IPv4.
     pub const V4: Self = family_maps!("_V4", "_v4");
-    /// Those of IPv6.
+    /// The maps of IPv6.
     pub const V6: Self = family_maps!("_V6", "_v6");
 
     /// Each of them.
@@ -288,7 +288,7 @@ impl FamilyConstants {
         ]
     }
 
-    /// Those of IPv4.
+    /// The constants of IPv4.
     pub const V4: Self = Self {
         packets: Constant { name: "PACKETS_V4" },
         pod_cidrs: Constant {
@@ -313,7 +313,7 @@ impl FamilyConstants {
             name: "PREVIOUS_HOMES_V4",
         },
     };
-    /// Those of IPv6.
+    /// The constants of IPv6.
     pub const V6: Self = Self {
         packets: Constant { name: "PACKETS_V6" },
         pod_cidrs: Constant {
@@ -351,56 +351,54 @@ const fn both(name: &'static str, shown: &'static str, kind: Kind, size: Size) -
     }
 }
 
-/// The random words by which connections find their places. State: whoever comes next has to look
-/// for them where they are.
+/// The random words by which connections find their places. State: a later agent has to look for them where they are.
 pub const SEEDS: Map = both("SEEDS", "seeds", Kind::State, Size::Fixed);
-/// Which source ports connections have ever been given, since the tables are pinned. State: they may
-/// be open, whatever the range is now.
+/// Source ports that connections have ever been given, since the tables are pinned. State: they may be open, whatever
+/// the range is now.
 pub const GIVEN_PORTS: Map = both("GIVEN_PORTS", "given_ports", Kind::State, Size::Fixed);
-/// Whether a connection to a backend itself has ever been given another source port. State: it may
-/// be open.
+/// Nonzero if a connection to a backend itself has ever been given another source port. State: it may be open.
 pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
-/// When clients have reached UDP backends through a service. State: their connections may be open.
+/// Times at which clients have last reached UDP backends through a service. State: their connections may be open.
 pub const REACHED: Map = both("REACHED", "reached", Kind::State, Size::Fixed);
-/// Which backends have no source port left.
+/// Backends that have no source port left.
 pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
-/// What a CPU looks for in the connection table, IPv6: it is too long for the stack.
+/// A CPU's key for a search in the connection table, IPv6: it is too long for the stack.
 pub const SOUGHT_V6: Map = both("SOUGHT_V6", "sought_v6", Kind::Scratch, Size::Fixed);
-/// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
-/// what does not fit is copied.
+/// The programs' counters. State, but no reason to refuse: a counter keeps its index for ever, so what does not fit is
+/// copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
 /// The service ports, and what of theirs was rejected or dropped. State: connections remember their
 /// numbers, and counts go on.
 pub const SERVICES: Map = both("SERVICES", "services", Kind::State, Size::Services);
-/// How many connections the service ports had. State for the same reason.
+/// Number of connections that the service ports had. State for the same reason.
 pub const SERVICE_CONNECTIONS: Map = both(
     "SERVICE_CONNECTIONS",
     "service_connections",
     Kind::State,
     Size::Services,
 );
-/// What went to the service ports and came back. State, but no reason to refuse: a table of another size
-/// is replaced by one with the same counts.
+/// Traffic to the service ports and back. State, but no reason to refuse: a table of another size is replaced by one
+/// with the same counts.
 pub const SERVICE_TRAFFIC: Map = both(
     "SERVICE_TRAFFIC",
     "service_traffic",
     Kind::State,
     Size::Traffic,
 );
-/// What a connected socket asked. State: open sockets outlive an agent.
+/// The pair of a connected socket. State: open sockets outlive an agent.
 pub const SOCKETS_CONNECTED: Map = both(
     "SOCKETS_CONNECTED",
     "sockets_connected",
     Kind::State,
     Size::Fixed,
 );
-/// What a UDP socket asked by the `connect` before. State for the same reason.
+/// The pair of a UDP socket from the `connect` before. State for the same reason.
 pub const SOCKETS_BEFORE: Map = both("SOCKETS_BEFORE", "sockets_before", Kind::State, Size::Fixed);
-/// What a UDP socket asked that is not connected. State for the same reason.
+/// The pairs of a UDP socket that is not connected. State for the same reason.
 pub const SOCKETS_ASKED: Map = both("SOCKETS_ASKED", "sockets_asked", Kind::State, Size::Fixed);
 /// The interfaces to whose other ends packets may be handed.
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
-/// What the interfaces are: [`crate::InterfaceRole`].
+/// Roles of the interfaces: [`crate::InterfaceRole`].
 pub const INTERFACES: Map = both("INTERFACES", "interfaces", Kind::Setting, Size::Fixed);
 /// The interfaces that have the XDP program.
 pub const UPLINKS: Map = both("UPLINKS", "uplinks", Kind::Setting, Size::Fixed);
@@ -408,15 +406,15 @@ pub const UPLINKS: Map = both("UPLINKS", "uplinks", Kind::Setting, Size::Fixed);
 pub const STATIONS: Map = both("STATIONS", "stations", Kind::Setting, Size::Fixed);
 /// Words that hold for all packets: [`crate::variables`].
 pub const VARIABLES: Map = both("VARIABLES", "variables", Kind::Setting, Size::Fixed);
-/// When the next rejection is due.
+/// Earliest time of the next rejection.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
-/// What a CPU asks the kernel for a route with.
+/// A CPU's arguments for a route lookup in the kernel.
 pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
-/// What becomes of connections and packets, for those who watch.
+/// Events of connections and packets, for watchers.
 pub const FLOW_EVENTS: Map = both("FLOW_EVENTS", "flow_events", Kind::Scratch, Size::Fixed);
-/// Which of that is told: [`crate::FlowControl`].
+/// The choice of these events: [`crate::FlowControl`].
 pub const FLOW_CONTROL: Map = both("FLOW_CONTROL", "flow_control", Kind::Scratch, Size::Fixed);
-/// What the programs say of packets; the log's library names it.
+/// The programs' log of packets; the log's library names it.
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
 /// The maps of both families.
@@ -456,7 +454,7 @@ pub const REPLY_PORTS: Constant = Constant {
 pub const REJECT_INTERVAL: Constant = Constant {
     name: "REJECT_INTERVAL_NS",
 };
-/// How many rejections may come at once.
+/// Number of rejections that may come at once.
 pub const REJECT_BURST: Constant = Constant {
     name: "REJECT_BURST",
 };
@@ -464,45 +462,45 @@ pub const REJECT_BURST: Constant = Constant {
 pub const CLIENT_SHARE: Constant = Constant {
     name: "CLIENT_SHARE",
 };
-/// Whether packets to pods of this node go there in one hop.
+/// Nonzero if packets to pods of this node go there in one hop.
 pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
-/// Whether a packet's interface tells that its sender is a pod of this node.
+/// Nonzero if a packet's interface shows that its sender is a pod of this node.
 pub const PODS_BY_INTERFACE: Constant = Constant {
     name: "PODS_BY_INTERFACE",
 };
-/// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
+/// Nonzero if connections to ClusterIPs go on from this node's address, for every client.
 pub const MASQUERADE_ALL: Constant = Constant {
     name: "MASQUERADE_ALL",
 };
 /// The cookie of the node's own network namespace, whose sockets are clients.
 pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
-/// Whether the sockets of pods are clients too.
+/// Nonzero if the sockets of pods are clients too.
 pub const SOCKETS_OF_PODS: Constant = Constant {
     name: "SOCKETS_OF_PODS",
 };
-/// Whether a packet says which backend its connection gets, so that each hook chooses the same.
+/// Nonzero if a packet determines the backend of its connection, so that each hook chooses the same.
 pub const CHOSEN_BY_PACKET: Constant = Constant {
     name: "CHOSEN_BY_PACKET",
 };
-/// What the guard does.
+/// Treatment of packets for services' addresses that are for no frontend.
 pub const GUARD: Constant = Constant { name: "GUARD" };
-/// Whether packets and bytes are counted for each service port.
+/// Nonzero if packets and bytes are counted for each service port.
 pub const COUNT_TRAFFIC: Constant = Constant {
     name: "COUNT_TRAFFIC",
 };
-/// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
+/// Nonzero if backends behind frontends in mode dsr announce how much fits into an envelope.
 pub const LOWER_MSS: Constant = Constant { name: "LOWER_MSS" };
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
 };
-/// How many ticks a connection may be silent.
+/// Number of ticks that a connection may be silent.
 pub const CONNTRACK_TIMEOUTS: Constant = Constant {
     name: "CONNTRACK_TIMEOUTS",
 };
-/// How often a second the kernel counts its jiffies.
+/// Number of jiffies that the kernel counts in a second.
 pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
-/// Which tables hand over to ours, a [`handover::From`].
+/// The tables that hand over to ours, a [`handover::From`].
 pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
 
 /// The constants of both families.
@@ -535,7 +533,7 @@ pub fn maps() -> impl Iterator<Item = Map> {
 }
 
 impl Size {
-    /// What there is so many of, as people call it.
+    /// Returns the common name of the entries.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

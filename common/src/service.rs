@@ -4,15 +4,15 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::Counter;
 
-/// The number of a service port: its index in the tables (16 bits), and which use of that index it
-/// is (15 bits). A connection remembers it for as long as it lasts, so whoever has the index later is told from
-/// whoever had it before. 0 is no service port.
+/// The number of a service port: its index in the tables (16 bits), and the use of that index (15 bits). A connection
+/// remembers it for as long as it lasts, which distinguishes a later owner of the index from an earlier one. 0 is no
+/// service port.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
 pub struct ServiceNumber(pub u32);
 
 impl ServiceNumber {
-    /// How many indexes there can be; the first one is nobody's.
+    /// Limit of the indexes; the first one has no owner.
     pub const LIMIT: u32 = 1 << Self::INDEX_BITS;
 
     const INDEX_BITS: u32 = 16;
@@ -31,7 +31,7 @@ impl ServiceNumber {
         self.0 & (Self::LIMIT - 1)
     }
 
-    /// Which use of the index.
+    /// Returns the use of the index.
     #[inline(always)]
     pub const fn generation(self) -> u32 {
         self.0 >> Self::INDEX_BITS
@@ -45,20 +45,21 @@ impl ServiceNumber {
     }
 }
 
-/// How much is counted of each service port by itself.
+/// Number of counters of each service port by itself.
 const REFUSALS: usize = 14;
 
 /// A service port, by index.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 pub struct ServiceEntry {
-    /// By which the next agent knows whose the index is; 0: nobody's.
+    /// The next agent knows the owner of the index by it; 0: none.
     pub fingerprint: u64,
     /// The number that it has, or had last.
     pub number: ServiceNumber,
     /// Zero.
     pub padding: u32,
-    /// Its packets and calls that were rejected or dropped, as [`Self::place`] says. All processors write here.
+    /// Its packets and calls that were rejected or dropped, at the places of [`Self::place`]. All processors write
+    /// here.
     pub refused: [u64; REFUSALS],
 }
 
@@ -68,7 +69,7 @@ const _: () = assert!(
 );
 
 impl ServiceEntry {
-    /// What is counted of each service port by itself, in the order of its entry.
+    /// The counters of each service port by itself, in the order of its entry.
     pub const REFUSALS: [Counter; REFUSALS] = [
         Counter::RejectNoBackend,
         Counter::DropRejectRate,
@@ -86,8 +87,8 @@ impl ServiceEntry {
         Counter::DropSourceRoute,
     ];
 
-    /// Where the counter with this index is counted; `None` if it is not. Comparisons alone: the
-    /// compiler makes no table of it.
+    /// Returns the place of the counter with this index; `None` if it has none. Comparisons alone: the compiler makes
+    /// no table of it.
     #[inline(always)]
     pub const fn place(counter: u32) -> Option<usize> {
         const FIRST: u32 = Counter::RejectNoBackend as u32;
@@ -104,11 +105,11 @@ impl ServiceEntry {
     }
 }
 
-/// What went to a service port and came back, as one processor has counted it.
+/// Traffic to a service port and back, as one processor has counted it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 pub struct ServiceTraffic {
-    /// Whose it is: a packet of a connection that remembers another number is not counted.
+    /// Number of the service port: a packet of a connection that remembers another number is not counted.
     pub number: u64,
     /// Packets of clients.
     pub request_packets: u64,

@@ -58,7 +58,7 @@ impl Slot {
 /// Makes the slice that selects `backends[i]` (an index in the backend table) with weight
 /// `weights[i]`, with session affinity for `affinity` seconds (0: none).
 ///
-/// Where all weights are 0 the slice only lists the backends; the frontend's cell says so
+/// Where all weights are 0 the slice only lists the backends; the frontend's cell has the flag
 /// ([`crate::Cell::UNUSABLE`]).
 ///
 /// # Panics

@@ -1,10 +1,10 @@
-//! What a socket remembers of the frontends that it asked, in socket storage.
+//! A socket's memory of the frontends that it asked, in socket storage.
 //!
-//! A *pair* is a frontend and the backend that stands for it. A connected socket has one
-//! ([`Connected`]), and a UDP socket that was connected anew the one before, as the kernel may refuse
-//! what a program let pass; a UDP socket that is not connected has several ([`Asked`]), and may be used by
-//! several threads at once: a pair is written by whoever makes its version odd, and a reader takes what
-//! it has read only if the version is even and the same before and after.
+//! A *pair* is a frontend and the backend that stands for it. A connected socket has one ([`Connected`]), and a UDP
+//! socket that was connected anew the one before, as the kernel may refuse what a program let pass; a UDP socket that
+//! is not connected has several ([`Asked`]), and may be used by several threads at once: a pair is written by the
+//! thread that makes its version odd, and a reader takes what it has read only if the version is even and the same
+//! before and after.
 
 #[cfg(test)]
 mod tests;
@@ -74,9 +74,9 @@ pub struct Endpoint {
 /// A frontend that a socket asked, and the backend that it was sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    /// What the process asked.
+    /// The address and port that the process asked for.
     pub frontend: Endpoint,
-    /// Where that went.
+    /// The destination in its place.
     pub peer: Endpoint,
     /// The backend's index in the backend table of the peer's family.
     pub backend: u32,
@@ -86,7 +86,7 @@ pub struct Pair {
 
 /// Places of a pair's words.
 mod place {
-    /// The version: odd while somebody writes.
+    /// The version: odd while a thread writes.
     pub(super) const VERSION: usize = 0;
     /// The backend's index, then its generation.
     pub(super) const BACKEND: usize = 1;
@@ -94,14 +94,14 @@ mod place {
     pub(super) const FRONTEND: usize = 2;
     /// The backend's.
     pub(super) const PEER: usize = 4;
-    /// When the frontend was asked last, then both ports: the frontend's, the backend's.
+    /// Time at which the frontend was asked last, then both ports: the frontend's, the backend's.
     pub(super) const PORTS: usize = 6;
 }
 
-/// How many words a pair has.
+/// Number of words in a pair.
 pub const PAIR_WORDS: usize = 7;
 
-/// How many frontends a socket remembers that is not connected.
+/// Number of frontends that a socket remembers that is not connected.
 pub const PAIRS: usize = 16;
 
 /// The storage of a connected socket: one pair. All zero: none.
@@ -117,14 +117,14 @@ pub struct Connected(pub [u64; PAIR_WORDS]);
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Asked {
-    /// How often any was asked, in the lower half; in the upper one the pair that was last.
+    /// Number of times that any was asked, in the lower half; in the upper one the pair that was last.
     pub last: u64,
     /// The pairs.
     pub pairs: [Connected; PAIRS],
 }
 
 impl Connected {
-    /// The pair, of a copy that nobody writes to.
+    /// The pair, of a copy that no thread writes to.
     #[must_use]
     pub fn pair(&self) -> Option<Pair> {
         let Self(words) = self;
@@ -173,7 +173,7 @@ impl<S: Words> PairIn<S> {
         self.words.load(self.begin + place)
     }
 
-    /// The pair if it is one, and nobody writes it.
+    /// The pair if it is one, and no thread writes it.
     #[inline(always)]
     pub fn read(self) -> Option<Pair> {
         let version = self.load(place::VERSION);
@@ -187,7 +187,7 @@ impl<S: Words> PairIn<S> {
         Some(pair)
     }
 
-    /// Returns a copy of the pair, or of none; `None` if somebody writes it.
+    /// Returns a copy of the pair, or of none; `None` if a thread writes it.
     #[inline(always)]
     pub fn copy(self) -> Option<Connected> {
         let version = self.load(place::VERSION);
@@ -205,8 +205,8 @@ impl<S: Words> PairIn<S> {
         (self.load(place::VERSION) == version).then_some(Connected(words))
     }
 
-    /// Returns whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody
-    /// may be writing it.
+    /// Returns whether it seems to be a pair with this frontend or peer, whose address is at `side`. Another thread may
+    /// be writing it.
     #[inline(always)]
     fn is_of(self, side: usize, endpoint: &Endpoint) -> bool {
         let shift = if side == place::FRONTEND { 32 } else { 48 };
@@ -216,8 +216,8 @@ impl<S: Words> PairIn<S> {
             && self.load(side) == high
     }
 
-    /// Makes it this pair, asked at `time`, or none. Gives whether it did: not if somebody else writes
-    /// it, or has written it since `version`.
+    /// Makes it this pair, asked at `time`, or none. Returns whether it did: not if another thread writes it, or has
+    /// written it since `version`.
     #[inline(always)]
     fn replace(self, version: u64, pair: Option<&Pair>, time: u32) -> bool {
         let Self { words, begin } = self;
@@ -251,7 +251,7 @@ impl<S: Words> PairIn<S> {
         true
     }
 
-    /// Makes it this pair. Of a connected socket, which the kernel locks: nobody else writes it.
+    /// Makes it this pair. Of a connected socket, which the kernel locks: no other thread writes it.
     #[inline(always)]
     pub fn set(self, pair: &Pair) {
         self.replace(self.load(place::VERSION), Some(pair), 0);
@@ -279,12 +279,12 @@ impl<S: Words> PairIn<S> {
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<S>(pub S);
 
-/// Place of the word that says which pairs are in use: [`Use`].
+/// Place of the word with the use of the pairs: [`Use`].
 const USE: usize = 0;
 
-/// How often any pair was asked (32 bits), which one was asked last, and which place is the next to be
-/// written (8 bits each). Of two threads that change it at once one may be lost: then of the pairs
-/// that both asked one seems to be older than it is.
+/// Number of times that any pair was asked (32 bits), the one that was asked last, and the place that is the next to be
+/// written (8 bits each). Of two threads that change it at once one may be lost: then of the pairs that both asked one
+/// seems to be older than it is.
 #[derive(Clone, Copy)]
 struct Use(u64);
 
@@ -310,11 +310,11 @@ impl Use {
     }
 }
 
-/// Where a pair is among the others of its socket.
+/// The place of a pair among the others of its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place(usize);
 
-/// What became of a pair that was to be remembered.
+/// Outcome of remembering a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remembered {
     /// It has a place of its own.
@@ -325,7 +325,7 @@ pub enum Remembered {
     Not,
 }
 
-/// How many places are tried for a pair, if other threads write the first ones.
+/// Number of places that are tried for a pair, if other threads write the first ones.
 const TRIES: usize = 4;
 
 impl<S: Words> Pairs<S> {
@@ -349,7 +349,7 @@ impl<S: Words> Pairs<S> {
         self.at(index).read()
     }
 
-    /// Where the pair of this frontend is.
+    /// Returns the place of the pair of this frontend.
     #[inline(always)]
     pub fn find(self, frontend: &Endpoint) -> Option<Place> {
         let last = self.usage().last();
@@ -377,7 +377,7 @@ impl<S: Words> Pairs<S> {
         words.store_half(begin + place::PORTS, time);
     }
 
-    /// Where the pair is for whose frontend this backend answers: of several the one asked last.
+    /// Returns the place of the pair for whose frontend this backend answers: of several the one asked last.
     #[inline(always)]
     pub fn find_peer(self, peer: &Endpoint) -> Option<Place> {
         let usage = self.usage();
@@ -385,7 +385,7 @@ impl<S: Words> Pairs<S> {
         if self.at(last).is_of(place::PEER, peer) {
             return Some(Place(last));
         }
-        // How long ago, then the place.
+        // The age, then the place.
         let mut found = u64::MAX;
         for index in 0..PAIRS {
             let pair = self.at(index);

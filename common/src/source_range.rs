@@ -4,12 +4,11 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Family, FrontendKey, V4, V6};
 
-/// What the source range table is looked up by, behind the prefix length that such a table's key
-/// begins with: the frontend, all of it, then as much of the client's address as the range has.
+/// Key of the source range table, behind the prefix length that such a table's key begins with: the
+/// frontend, all of it, then as much of the client's address as the range has.
 ///
-/// The frontend's scope tells the two lists apart of which the cell says which one holds
-/// ([`crate::Cell::SECOND_RANGES`]): a list is replaced by writing the other one and then the
-/// cell.
+/// The frontend's scope distinguishes the two lists, of which the cell chooses the one that holds
+/// ([`crate::Cell::SECOND_RANGES`]): a list is replaced by writing the other one and then the cell.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SourceRange<F: Family> {

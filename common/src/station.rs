@@ -1,16 +1,16 @@
 //! The interfaces at which a frame for another station is left alone: a bit each, by index.
 
-/// Where an interface stands among those at which frames for other stations are left alone.
+/// The place of an interface among those at which frames for other stations are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StationPlace {
-    /// Which word.
+    /// Index of the word.
     pub word: u32,
     /// The interface's bit of it.
     pub mask: u64,
 }
 
 impl StationPlace {
-    /// How many words there are: 32 KiB, for the first 262,144 interfaces of a host's uptime.
+    /// Number of words: 32 KiB, for the first 262,144 interfaces of a host's uptime.
     pub const WORDS: usize = 4096;
 
     /// The place of the interface with this index; `None` if it has none.

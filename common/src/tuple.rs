@@ -1,4 +1,4 @@
-//! Who talks to whom: the part of a packet that translation reads and writes.
+//! The two ends of a packet: the part of it that translation reads and writes.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -48,7 +48,7 @@ impl<F: Family> Tuple<F> {
         self.destination_port = other.source_port;
     }
 
-    /// What a checksum over the addresses changes by when `self` is replaced by `new`.
+    /// Returns the change of a checksum over the addresses when `self` is replaced by `new`.
     #[inline]
     pub fn address_difference(&self, new: &Self) -> Sum {
         Sum::default()
@@ -68,7 +68,7 @@ impl<F: Family> Tuple<F> {
         bytemuck::cast([self.source_port, self.destination_port])
     }
 
-    /// What a checksum over the ports changes by when `self` is replaced by `new`.
+    /// Returns the change of a checksum over the ports when `self` is replaced by `new`.
     #[inline]
     pub fn port_difference(&self, new: &Self) -> Sum {
         Sum::default()

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-/// What the XDP program has to know of an interface.
+/// The XDP program's knowledge of an interface.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Uplink {

@@ -1,4 +1,4 @@
-//! What translation costs at least, written by hand: a packet's flow is looked up in a kernel hash
+//! Minimum cost of translation, written by hand: a packet's flow is looked up in a kernel hash
 //! with a 16-byte key, and gets another destination with right checksums, for which one helper is
 //! called.
 
@@ -50,12 +50,12 @@ pub(crate) fn floor(context: TcContext) -> i32 {
         addresses,
         rest: u64::from(ports) | u64::from(protocol) << 32,
     };
-    // SAFETY: the value is read before anybody can replace it, and a bench replaces none.
+    // SAFETY: the value is read before it can be replaced, and a bench replaces none.
     let Some(&Floor { address, port }) = (unsafe { FLOWS.get(flow) }) else {
         return TC_ACT_SHOT;
     };
     let (old_address, old_port) = ((addresses >> 32) as u32, ports >> 16);
-    // What the checksums change by, as `bpf_csum_diff` would say it.
+    // The change of the checksums, as `bpf_csum_diff` would return it.
     let of_address = u64::from(!old_address) + u64::from(address);
     let of_both = of_address + u64::from(!old_port & 0xffff) + u64::from(port);
     // SAFETY: the comparison above.

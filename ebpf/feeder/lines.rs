@@ -1,4 +1,4 @@
-//! What memory costs at least where many connections take turns: a packet reads the lines of one slot
+//! Minimum cost of memory where many connections take turns: a packet reads the lines of one slot
 //! of a table, at a place that its flow decides, and nothing is compared or rewritten.
 
 use aya_ebpf::{
@@ -10,7 +10,7 @@ use aya_ebpf::{
 
 use crate::{read, write};
 
-/// How many slots a table has: as many as one of Shunt's for 1,048,576 entries.
+/// Number of slots of a table: as many as one of Shunt's for 1,048,576 entries.
 const SLOTS: usize = 3 << 19;
 
 /// Values begin at a page with this flag, so each slot has its own lines.

@@ -1,4 +1,4 @@
-//! What the benches run programs with: `BPF_PROG_TEST_RUN` repeats a program on what it has left of
+//! Feeders for the benches: `BPF_PROG_TEST_RUN` repeats a program on what it has left of
 //! the packet, so a *feeder* writes the headers of the next packet each time and then tail-calls the
 //! program under test, whatever it is. And programs to compare others with.
 //!
@@ -26,11 +26,11 @@ use aya_ebpf::{
 use shunt_common::feeder::{FIRST_PORT, FLOWS_PER_CLIENT, LENGTH_V4, LENGTH_V6, Plan};
 use shunt_object as _;
 
-/// What is fed.
+/// Plan of the packets that are fed.
 #[btf_map]
 pub static PLAN: Array<Plan, 1> = Array::new();
 
-/// Who is fed, one entry.
+/// Program that is fed, one entry.
 #[btf_map]
 pub static FED: ProgramArray<1> = ProgramArray::new();
 
@@ -158,7 +158,7 @@ fn next(context: &TcContext) -> Option<&'static Plan> {
     Some(plan)
 }
 
-/// Who the packet is between: the last words of two addresses, and the client's port; in network order.
+/// Ends of the packet: the last words of two addresses, and the client's port; in network order.
 struct Ends {
     client: u32,
     peer: u32,

@@ -1,4 +1,4 @@
-//! What a program at `connect` costs at least, written by hand. For an address that is no service it
+//! Minimum cost of a program at `connect`, written by hand. For an address that is no service it
 //! looks the address up in a kernel hash, and then whether the socket remembers a service that it
 //! leaves. For a service it has the socket remember that, and puts a backend in its place.
 
@@ -19,7 +19,7 @@ pub(crate) static SERVICES_V4: HashMap<FrontendKey<V4>, u32, 1024> = HashMap::ne
 #[btf_map]
 pub(crate) static SERVICES_V6: HashMap<FrontendKey<V6>, u32, 1024> = HashMap::new();
 
-/// What sockets remember: nothing.
+/// Storage of sockets that remember nothing.
 #[btf_map]
 pub(crate) static REMEMBERED: SkStorage<u64> = SkStorage::new();
 

@@ -17,10 +17,10 @@ const IPV4: u16 = 0x0800_u16.to_be();
 /// That of IPv6.
 const IPV6: u16 = 0x86dd_u16.to_be();
 
-/// Where the EtherType is.
+/// Offset of the EtherType.
 const ETHERTYPE: usize = 12;
 
-/// The first bytes of a frame for the station, from somebody; and those that follow, up to the EtherType.
+/// The first bytes of a frame for the station, from another one; and those that follow, up to the EtherType.
 const TO_STATION: u64 = {
     let mut bytes = [0; 8];
     let mut place = 0;
@@ -32,7 +32,7 @@ const TO_STATION: u64 = {
 };
 const FROM_NEXT: u32 = u32::from_ne_bytes([0, 0, 0, 2]);
 
-/// Who is fed at the driver, one entry: a table has programs of one kind.
+/// Program that is fed at the driver, one entry: a table has programs of one kind.
 #[btf_map]
 pub(crate) static FED_XDP: ProgramArray<1> = ProgramArray::new();
 
@@ -40,7 +40,7 @@ pub(crate) static FED_XDP: ProgramArray<1> = ProgramArray::new();
 #[btf_map]
 pub(crate) static HIDDEN_PORTS: Array<u32, { HIDDEN_FLOWS as usize }> = Array::new();
 
-/// Where the bare redirect sends what comes in by an interface.
+/// Exits of the bare redirect, by the interface that packets come in by.
 #[btf_map]
 pub(crate) static EXITS: HashMap<u32, Exit, 16> = HashMap::new();
 
@@ -93,10 +93,10 @@ pub(crate) fn feed_xdp_v6(context: XdpContext) -> u32 {
     XDP_ABORTED
 }
 
-/// Makes the frame one of this length again, for the station. Gives where it begins and ends.
+/// Makes the frame one of this length again, for the station. Returns where it begins and ends.
 #[inline(always)]
 fn begin(context: &XdpContext, length: usize, ethertype: u16) -> Option<(usize, usize)> {
-    // Whoever had the packet before may have put it into an envelope. Called whether there is one or not:
+    // The program that had the packet before may have put it into an envelope. Called whether there is one or not:
     // the call's time is that of feeding.
     let longer = (context.data_end() - context.data()) as i32 - length as i32;
     // SAFETY: the context is the kernel's.
@@ -105,7 +105,7 @@ fn begin(context: &XdpContext, length: usize, ethertype: u16) -> Option<(usize, 
     if start + ETHERTYPE + 2 > end {
         return None;
     }
-    // Whoever had the packet before has given it other link addresses.
+    // The program that had the packet before has given it other link addresses.
     // SAFETY: the comparison above.
     unsafe {
         write(start, TO_STATION);

@@ -1,4 +1,4 @@
-//! What an envelope costs at least whose node is chosen, written by hand: a packet's frontend is looked up in a
+//! Minimum cost of an envelope whose node is chosen, written by hand: a packet's frontend is looked up in a
 //! kernel hash, and its number chooses one of the frontend's slots, which names a backend, which has a node.
 //! Nothing is checked, and nothing is counted.
 
@@ -12,7 +12,7 @@ use shunt_common::feeder::{CHOICES, Choices, Flow, Translation};
 
 use crate::xdp_floor::{flow, wrap};
 
-/// Where a frontend's slots are, by its address, port and protocol.
+/// Place of a frontend's slots, by its address, port and protocol.
 #[btf_map]
 pub(crate) static CHOICE_FRONTENDS: HashMap<u64, u32, 1024> = HashMap::new();
 
@@ -50,7 +50,7 @@ pub(crate) fn floor_xdp_choice(context: XdpContext) -> u32 {
 fn choose(Flow { addresses, rest }: Flow) -> Option<&'static Translation> {
     let (ports, protocol) = (rest as u32, rest >> 32);
     let frontend = addresses >> 32 | u64::from(ports >> 16) << 32 | protocol << 48;
-    // SAFETY: the value is read before anybody can replace it, and a bench replaces none.
+    // SAFETY: the value is read before it can be replaced, and a bench replaces none.
     let index = *unsafe { CHOICE_FRONTENDS.get(frontend) }?;
     let Choices { first, count } = *CHOICE_CELLS.get(index)?;
     let slot = CHOICE_SLOTS.get(first + place(addresses, ports, count))?;
@@ -58,7 +58,7 @@ fn choose(Flow { addresses, rest }: Flow) -> Option<&'static Translation> {
     CHOICE_NODES.get(backend[0])
 }
 
-/// Which of so many slots packets of the flow get: the finalizer of `MurmurHash3_x64_128`.
+/// Returns which of so many slots packets of the flow get: the finalizer of `MurmurHash3_x64_128`.
 #[inline(always)]
 const fn place(addresses: u64, ports: u32, count: u32) -> u32 {
     let mixed = addresses ^ (ports as u64).rotate_left(29);

@@ -1,4 +1,4 @@
-//! What transit costs at least at the driver, written by hand. A packet's flow is looked up in one
+//! Minimum cost of transit at the driver, written by hand. A packet's flow is looked up in one
 //! kernel hash, and the packet gets other addresses and ports, right checksums, one hop less and the
 //! link addresses of a next hop that is always the same. Nothing is checked but the frame's length;
 //! what the checksums change by stands in the entry.
@@ -35,7 +35,7 @@ const SERVICE: u16 = u16::from_ne_bytes([0, 0xff]);
 const UNCUT: u32 = u32::from_ne_bytes([0, 0, 0x40, 0]);
 const SIXTY_FOUR_HOPS: u32 = u32::from_ne_bytes([64, 4, 0xff, 0xff]);
 
-/// How much longer an envelope makes a packet.
+/// Number of bytes by which an envelope makes a packet longer.
 const ENVELOPE_V4: usize = 20;
 
 /// Flows, and what becomes of them.
@@ -46,7 +46,7 @@ pub(crate) static TRANSLATIONS: HashMap<Flow, Translation, 1024> = HashMap::new(
 #[btf_map]
 pub(crate) static RECENT_TRANSLATIONS: LruHashMap<Flow, Translation, 1024> = LruHashMap::new();
 
-/// The filter of addresses that are somebody's here: of nobody.
+/// The filter of addresses that have an owner here: empty.
 #[btf_map]
 pub(crate) static FILTER: Array<u64, { FilterPlace::WORDS }> = Array::new();
 
@@ -62,7 +62,7 @@ pub(crate) static FRONTENDS: HashMap<u64, u32, 1024> = HashMap::new();
     reason = "the macro passes the context so"
 )]
 pub(crate) fn floor_xdp(context: XdpContext) -> u32 {
-    // SAFETY: the value is read before anybody can replace it, and a bench replaces none.
+    // SAFETY: the value is read before it can be replaced, and a bench replaces none.
     by_flow(&context, |flow| unsafe { TRANSLATIONS.get(flow) }, send)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn floor_xdp_envelope_lru(context: XdpContext) -> u32 {
     )
 }
 
-/// Finds out that a packet is for nobody here: no frontend's address by a word of a filter, and of no
+/// Finds out that a packet is for no owner here: no frontend's address by a word of a filter, and of no
 /// connection by a slot of a table.
 #[xdp]
 #[expect(
@@ -171,7 +171,7 @@ pub(crate) fn flow(context: &XdpContext) -> Option<Flow> {
     })
 }
 
-/// Does with the packet what its flow's entry says; `XDP_ABORTED` if it has none.
+/// Handles the packet by its flow's entry; `XDP_ABORTED` if it has none.
 #[inline(always)]
 fn by_flow(
     context: &XdpContext,

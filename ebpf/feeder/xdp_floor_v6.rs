@@ -1,4 +1,4 @@
-//! What an envelope costs at least at the driver, written by hand, over IPv6: as in [`crate::xdp_floor`].
+//! Minimum cost of an envelope at the driver, written by hand, over IPv6: as in [`crate::xdp_floor`].
 
 use aya_ebpf::{
     bindings::xdp_action::XDP_ABORTED,
@@ -21,7 +21,7 @@ const PORTS: usize = ADDRESSES + 32;
 /// IPv6 inside, and hops, in network order.
 const SIXTY_FOUR_HOPS: u16 = u16::from_ne_bytes([41, 64]);
 
-/// How much longer an envelope makes a packet.
+/// Number of bytes by which an envelope makes a packet longer.
 const ENVELOPE: usize = 40;
 
 /// Flows, and what becomes of them.
@@ -40,7 +40,7 @@ pub(crate) static RECENT_TRANSLATIONS_V6: LruHashMap<FlowV6, EnvelopeV6, 1024> =
     reason = "the macro passes the context so"
 )]
 pub(crate) fn floor_xdp_envelope_v6(context: XdpContext) -> u32 {
-    // SAFETY: the value is read before anybody can replace it, and a bench replaces none.
+    // SAFETY: the value is read before it can be replaced, and a bench replaces none.
     by_flow(&context, |flow| unsafe { TRANSLATIONS_V6.get(flow) })
 }
 

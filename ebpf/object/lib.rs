@@ -1,8 +1,8 @@
-//! What every object needs besides its programs: a binary has a `use shunt_object as _`.
+//! Parts that every object needs besides its programs: a binary has a `use shunt_object as _`.
 
 #![cfg_attr(target_arch = "bpf", no_std)]
 
-/// What the kernel lets call its GPL-only helpers.
+/// License with which the kernel lets a program call its GPL-only helpers.
 #[cfg(target_arch = "bpf")]
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]

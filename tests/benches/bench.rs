@@ -40,18 +40,18 @@ pub(crate) struct Options {
     /// The agent of an earlier revision, to take turns with
     #[arg(long, value_name = "PATH", requires = "against")]
     pub earlier: Option<PathBuf>,
-    /// What that revision is called
+    /// Name of that revision
     #[arg(long, value_name = "REV", requires = "earlier")]
     pub against: Option<String>,
-    /// Where results.json and results.md go
+    /// Folder for results.json and results.md
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     output: PathBuf,
-    /// What cargo says to every bench
+    /// The flag that cargo passes to every bench
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What is measured.
+/// A group of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Suite {
     /// A packet through each program
@@ -130,7 +130,7 @@ impl Bench {
         ran
     }
 
-    /// What was asked for.
+    /// Returns the options of the command line.
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
@@ -152,7 +152,7 @@ impl Bench {
         !only.is_empty() && only.iter().any(|text| name == text) && of_suite.count() == 1
     }
 
-    /// How many rounds there are to be: fewer if the run is to be quick.
+    /// Returns the number of rounds: fewer if the run is to be quick.
     pub(crate) const fn rounds(&self, usually: usize, quick: usize) -> usize {
         if self.options.quick { quick } else { usually }
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// What the agent says about one line of its events.
+/// The agent's answer to one line of its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ack {
     /// It took effect.
@@ -28,7 +28,7 @@ pub enum Ack {
 }
 
 impl Ack {
-    /// What a line of the agent's log says about the event on `line`, if it says anything.
+    /// Returns the answer in the agent's log to the event on `line`, if there is one.
     pub(crate) fn find(log: &str, line: u64) -> Option<Self> {
         let (before, text) = log.split_once(&format!("line {line}: "))?;
         if let Some(applied) = Self::applied(text) {

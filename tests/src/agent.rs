@@ -30,16 +30,16 @@ use crate::{
     wait::wait_until,
 };
 
-/// How long the agent may take to load its programs and say that it is ready.
+/// Time that the agent may take to load its programs and log that it is ready.
 const START: Duration = Duration::from_secs(20);
 
-/// How long it may take to answer an event.
+/// Time that it may take to answer an event.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long it may take to detach and exit.
+/// Time that it may take to detach and exit.
 const EXIT: Duration = Duration::from_secs(10);
 
-/// What its log says when it reads events.
+/// The part of its log that shows that it reads events.
 const READY: &str = " ready: ";
 
 /// The log's words when the kernel begins with its programs.
@@ -56,7 +56,7 @@ pub struct Agent {
 
 impl Agent {
     /// Starts `binary agent --events - --pin-dir pins --socket socket flags…` in the namespace and
-    /// waits until it is ready. The socket is one of its own. Unless a flag says otherwise, nothing is
+    /// waits until it is ready. The socket is one of its own. Unless a flag sets it, nothing is
     /// translated at the sockets of this machine: several agents would do it at once.
     ///
     /// The agent is killed when the thread that called this ends, so call it from one that stays.
@@ -112,7 +112,7 @@ impl Agent {
     }
 
     /// As [`Self::follow`], with an agent that follows Consul: it runs with `--consul` and these variables
-    /// of its environment; the flags say which frontends.
+    /// of its environment; the flags name the frontends.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl Agent {
             .args(flags)
             .args(without_sockets(binary, flags)?)
             .args(families_of(namespace, flags))
-            // It says of each event what became of it, also where nothing changed or many came at once.
+            // It logs the outcome of each event, also where nothing changed or many came at once.
             .env("RUST_LOG", "info,shunt::runtime::event_loop=debug")
             .env("NO_COLOR", "1")
             .envs(environment.iter().copied())
@@ -326,11 +326,11 @@ impl Agent {
             .collect())
     }
 
-    /// How it has ended, if it has by itself.
+    /// Returns its exit status, if it has ended by itself.
     ///
     /// # Errors
     ///
-    /// When the kernel does not say.
+    /// When the kernel does not report it.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
         if status.is_some() {
@@ -403,8 +403,8 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// What keeps an agent from the machine's cgroups, if it knows them and `flags` do not say what it is
-/// to do there.
+/// Returns flags that keep an agent from the machine's cgroups, if it knows them and `flags` do not
+/// set its action there.
 fn without_sockets<S: AsRef<OsStr>>(binary: &Path, flags: &[S]) -> Result<&'static [&'static str]> {
     const FLAG: &str = "--socket-lb";
     if flags.iter().any(|flag| flag.as_ref() == FLAG) {
@@ -419,7 +419,7 @@ fn without_sockets<S: AsRef<OsStr>>(binary: &Path, flags: &[S]) -> Result<&'stat
     })
 }
 
-/// True if agents translate what their flags say, wherever they run.
+/// True if agents translate by their flags, wherever they run.
 static IS_MEASURED: AtomicBool = AtomicBool::new(false);
 
 /// Has agents translate both families by default, also in a namespace without IPv6: benches measure what a user has.

@@ -52,7 +52,7 @@ use self::{
 pub use self::{faults::Faults, kind::Kind};
 use crate::namespace::Namespace;
 
-/// What requests look at.
+/// State that requests share.
 struct Shared {
     cluster: Mutex<Cluster>,
     faults: Mutex<Faults>,
@@ -147,7 +147,7 @@ impl ApiServer {
         self.kubeconfig.path()
     }
 
-    /// Where it listens, in its namespace.
+    /// Returns the address that it listens on, in its namespace.
     pub fn address(&self) -> SocketAddr {
         self.at
     }
@@ -183,8 +183,8 @@ impl ApiServer {
         objects.iter().map(|object| object.value()).collect()
     }
 
-    /// What became of the objects of a kind since the last time that it was forgotten, in order: each as
-    /// it was before and after a change.
+    /// Returns the changes of the objects of a kind since the last time that they were forgotten, in
+    /// order: each object as it was before and after a change.
     pub fn history(&self, kind: Kind) -> Vec<(Option<Value>, Option<Value>)> {
         self.shared.cluster().history(kind)
     }
@@ -199,7 +199,7 @@ impl ApiServer {
         self.shared.changed.send_modify(|count| *count += 1);
     }
 
-    /// Forgets how it came to what there is now: whoever asks for it is told to list anew.
+    /// Forgets the history up to the present state: a client that requests it has to list anew.
     pub fn compact(&self) {
         self.shared.cluster().compact();
     }
@@ -215,13 +215,13 @@ impl ApiServer {
         self.shared.cut.send_modify(|count| *count += 1);
     }
 
-    /// Does from now on what the faults say.
+    /// Has these faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         *self.shared.faults() = faults;
         self.shared.changed.send_modify(|count| *count += 1);
     }
 
-    /// Takes another token from now on, and none of those before; clients are told, or not.
+    /// Takes another token from now on, and none of those before; clients are notified, or not.
     ///
     /// # Errors
     ///
@@ -269,17 +269,17 @@ impl ApiServer {
         self.shared.leases().set(namespace, name, lease);
     }
 
-    /// When the answers to requests for lists began: just before their first byte.
+    /// Returns the times at which the answers to requests for lists began: just before their first byte.
     pub fn list_times(&self) -> Vec<Instant> {
         self.shared.marks.lists()
     }
 
-    /// When clients have written slices: just after each counted.
+    /// Returns the times at which clients have written slices: just after each counted.
     pub fn write_times(&self) -> Vec<Instant> {
         self.shared.marks.writes()
     }
 
-    /// When it last gave the kernel bytes to be sent, whatever they were. What it says by itself are
+    /// Returns the time at which it last gave the kernel any bytes to be sent. By itself it sends
     /// bookmarks alone ([`Faults::no_bookmarks`]).
     pub fn last_sent(&self) -> Option<Instant> {
         self.shared.marks.last_sent()
@@ -364,7 +364,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };
-                    // What goes wrong, the client sees.
+                    // The client sees what goes wrong.
                     drop(http::answer(stream, shared).await);
                 });
             }

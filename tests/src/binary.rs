@@ -1,4 +1,4 @@
-//! Which agent the tests run.
+//! The agent binary of the tests.
 
 use std::{
     env, fs,

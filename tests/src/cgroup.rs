@@ -29,15 +29,15 @@ use crate::{
     wait::wait_until,
 };
 
-/// Where the root of the cgroups (version 2) is, if there are those of version 1 too or not.
+/// Root of the cgroups (version 2), with and without those of version 1 beside it.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
-/// How long the last process of a cgroup may take to go.
+/// Time that the last process of a cgroup may take to go.
 const SOON: Duration = Duration::from_secs(5);
 
 /// A cgroup without a process, right below the root, removed when dropped.
 ///
-/// It is called `shunt-test-<pid>-<number>`, so that what a killed process left can be told from
+/// It is called `shunt-test-<pid>-<number>`, so that what a killed process left differs from
 /// what is in use.
 #[derive(Debug)]
 pub struct Cgroup {
@@ -72,7 +72,7 @@ impl Cgroup {
         &self.path
     }
 
-    /// Runs a command to its end, in this cgroup and in `namespace`. Gives what it writes to its
+    /// Runs a command to its end, in this cgroup and in `namespace`. Returns what it writes to its
     /// standard output.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ fn root() -> Result<&'static str> {
     }
 }
 
-/// What the child does between fork and exec.
+/// Joins the cgroup, in the child between fork and exec.
 fn join(processes: i32) -> std::io::Result<()> {
     // SAFETY: the descriptor is the cgroup's, open in the harness when it forked, and so is this
     // process' copy of it.

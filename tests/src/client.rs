@@ -17,11 +17,11 @@ pub use self::{
 };
 use crate::{protocol::Reply, tally::Tally};
 
-/// How long a client waits for a connection or an answer, unless told otherwise. Long enough for
-/// a lost SYN to be sent again, so that a lost packet is not mistaken for a wrong translation.
+/// Time that a client waits for a connection or an answer, unless it has another limit. Long enough
+/// for a lost SYN to be sent again, so that a lost packet is not mistaken for a wrong translation.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// How many failures are enough to see that something is wrong.
+/// Number of failures that are enough to see that something is wrong.
 const ENOUGH_FAILURES: u64 = 3;
 
 /// The transport protocol of a frontend.
@@ -42,7 +42,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// What a client connects to, and how.
+/// A client's target, and its transport.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     address: SocketAddr,
@@ -72,7 +72,7 @@ impl Target {
         Self::new(Transport::Udp, address)
     }
 
-    /// Whom it connects to.
+    /// Returns the address that it connects to.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -157,18 +157,18 @@ impl Target {
     }
 }
 
-/// What a backend answered.
+/// A backend's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The name of the pod that answered.
     pub name: String,
-    /// The address that it answered from, as its own socket says.
+    /// The address that it answered from, by its own socket.
     pub backend: SocketAddr,
     /// The address that it saw the client at.
     pub peer: SocketAddr,
-    /// The client's address, as the client's own socket says.
+    /// The client's address, by the client's own socket.
     pub client: SocketAddr,
-    /// How many bytes were carried, both ways, without the lines of the protocol.
+    /// Number of bytes carried, both ways, without the lines of the protocol.
     pub bytes: u64,
     /// The time from before the request to after the answer; for a connection's first one,
     /// from before the connection was opened.
@@ -200,13 +200,13 @@ impl Answer {
     }
 }
 
-/// Why there was no right answer.
+/// Reason for the lack of a right answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// A TCP reset in reply to the SYN, or an ICMP port unreachable.
     #[error("connection refused")]
     Refused,
-    /// There is no route, here or at a router that says so.
+    /// There is no route, here or at a router that reports it.
     #[error("network or host unreachable")]
     Unreachable,
     /// Nothing came in time.

@@ -63,7 +63,7 @@ impl<F: Wide> ConnectionSlots<F> {
         slots.filter_map(|slot| table.snapshot(slot)).collect()
     }
 
-    /// How many halves of this direction there are.
+    /// Returns the number of halves of this direction.
     pub fn halves(&self, role: Role) -> usize {
         let metas = self.all().map(|slot| Meta(slot.load(place::META)));
         metas
@@ -71,7 +71,7 @@ impl<F: Wide> ConnectionSlots<F> {
             .count()
     }
 
-    /// Makes the table as it was at first. Nobody else may use it meanwhile.
+    /// Makes the table as it was at first. No program may use it meanwhile.
     pub fn clear(&self) {
         for slot in self.all() {
             (0..F::SLOT_WORDS).for_each(|place| slot.store(place, 0));
@@ -89,7 +89,7 @@ impl<F: Wide> Words<'_, F> {
         let Self(table, slot) = self;
         assert!(*slot < table.slots && place < F::SLOT_WORDS);
         let begin = table.memory.as_mut_ptr().cast::<u64>();
-        // SAFETY: within the mapping, aligned, and accessed atomically by everybody.
+        // SAFETY: within the mapping, aligned, and accessed atomically by all.
         unsafe { AtomicU64::from_ptr(begin.add(slot * F::SLOT_WORDS + place)) }
     }
 }

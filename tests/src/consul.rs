@@ -25,7 +25,7 @@ use crate::{
     wait::wait_until,
 };
 
-/// How long it may take to have a leader, and to end.
+/// Time that it may take to have a leader, and to end.
 const START: Duration = Duration::from_mins(1);
 const EXIT: Duration = Duration::from_secs(10);
 
@@ -38,7 +38,7 @@ pub fn consul_binary() -> Option<PathBuf> {
     fetched_binary("consul", "SHUNT_CONSUL")
 }
 
-/// How a Consul is to be.
+/// Settings of a Consul.
 #[derive(Debug, Clone)]
 pub struct ConsulSettings {
     /// The name of its node.
@@ -47,9 +47,9 @@ pub struct ConsulSettings {
     pub address: IpAddr,
     /// Its port of HTTP; the others follow.
     pub port: u16,
-    /// True if nobody may do anything without a token.
+    /// True if nothing is allowed without a token.
     pub acl: bool,
-    /// How many servers elect a leader.
+    /// Number of servers that elect a leader.
     pub servers: u32,
     /// Further configuration, which goes over what there is.
     pub further: Value,
@@ -124,7 +124,7 @@ impl Consul {
             .map_err(|error| anyhow!("{error}; its log:\n{}", self.log.text()))
     }
 
-    /// Where it answers, in its namespace.
+    /// Returns the address that it answers at, in its namespace.
     pub const fn at(&self) -> SocketAddr {
         SocketAddr::new(
             IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
@@ -137,7 +137,7 @@ impl Consul {
         self.folder.path()
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         self.log.text()
     }
@@ -159,7 +159,7 @@ impl Consul {
         namespace.enter(|| http_send(self.at(), method, path, headers, body))
     }
 
-    /// Tells it something that it has to take. Gives what it says.
+    /// Sends it a request that it has to take. Returns its answer.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Consul {
         Ok(answer.body)
     }
 
-    /// Makes a token with these rules. Gives its secret.
+    /// Makes a token with these rules. Returns its secret.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Consul {
         Ok(secret.context("no SecretID")?.to_owned())
     }
 
-    /// Gives a policy other rules.
+    /// Changes the rules of a policy.
     ///
     /// # Errors
     ///

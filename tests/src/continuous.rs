@@ -29,11 +29,11 @@ pub struct Sample {
     pub started: Instant,
     /// After it was answered, or given up.
     pub ended: Instant,
-    /// What came of it.
+    /// Result of the connection.
     pub outcome: Result<Answer, Failure>,
 }
 
-/// A thread that opens connection after connection, until it is told to stop.
+/// A thread that opens connection after connection, until it has to stop.
 pub struct Continuous {
     stop: Arc<AtomicBool>,
     count: Arc<AtomicU64>,
@@ -70,7 +70,7 @@ impl Continuous {
         }
     }
 
-    /// How many connections have ended so far.
+    /// Returns the number of connections that have ended so far.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Continuous {
         })
     }
 
-    /// Stops and gives the outcome of every connection, in order.
+    /// Stops and returns the outcome of every connection, in order.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::{
     agent::log::Log, namespace::Namespace, process::contain_unprivileged, wait::wait_until,
 };
 
-/// How long it may take to end.
+/// Time that it may take to end.
 const EXIT: Duration = Duration::from_secs(10);
 
 /// A running controller. Dropping it stops it.

@@ -1,4 +1,4 @@
-//! What the stack of a namespace counts.
+//! Counters of a namespace's stack.
 
 use std::{fs, iter};
 
@@ -31,7 +31,7 @@ impl Namespace {
         found?.with_context(|| format!("{} has no counter {name}", self.name()))
     }
 
-    /// How many SYNs it has sent again: the mark of a packet that was lost.
+    /// Returns the number of SYNs that it has sent again: the mark of a packet that was lost.
     ///
     /// # Errors
     ///

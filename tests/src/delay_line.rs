@@ -13,13 +13,13 @@ use std::{
 
 use crate::{namespace::Namespace, tun::Tun};
 
-/// How often the line is looked at, and so how exact it is.
+/// Interval of the looks at the line, and so its precision.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// The longest packet: those of a tun interface, of the MTU that it has by itself.
 const LONGEST: usize = 1500;
 
-/// How many packets are under way in a direction at most; further ones are lost.
+/// Largest number of packets under way in a direction; further ones are lost.
 const LENGTH: usize = 10_000;
 
 /// Two tun interfaces whose packets come out at the other one, later. Dropping it removes both.

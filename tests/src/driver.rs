@@ -18,14 +18,13 @@ pub const NEXT_HOP_TEXT: &str = "02:00:00:00:00:09";
 /// which the kernel takes what an `xdp_frame` is long.
 const ROOM: u32 = 256 - 40;
 
-/// Which uplinks the agent is told of in tests of single frames: none that is there, for it is the
-/// tests that say which there are.
+/// Uplink of the agent in tests of single frames: none that is there, for the tests themselves name the uplinks.
 pub const NO_INTERFACE: &str = "nowhere0";
 
-/// What became of a frame that got no further than the driver.
+/// Outcome of a frame that got no further than the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// Nobody gets it.
+    /// It is lost.
     Dropped,
     /// It leaves by the interface that it came in by (`XDP_TX`), as this frame.
     Back(Vec<u8>),
@@ -74,16 +73,16 @@ pub fn run_driver_with_room(program: &Xdp, room: u32, frame: &[u8]) -> Result<Ro
     }
 }
 
-/// What came of a run by a driver that keeps some room before a frame.
+/// Outcome of a run by a driver that keeps some room before a frame.
 #[derive(Debug)]
 pub enum Roomy {
-    /// What the program took, if anything.
+    /// Frame that the program took, if any.
     Ran(Option<Taken>),
     /// The kernel knows no such driver.
     Unknown,
 }
 
-/// Runs the program on a frame behind this much metadata, which takes room from it. Gives its verdict and what
+/// Runs the program on a frame behind this much metadata, which takes room from it. Returns its verdict and what
 /// has become of the frame.
 fn run(
     program: &Xdp,
@@ -107,7 +106,7 @@ fn run(
     Ok((ran.return_value, output))
 }
 
-/// What a verdict on a frame says, with what has become of it.
+/// Returns the outcome of a verdict on a frame.
 fn taken(verdict: u32, mut output: Vec<u8>, frame: &[u8]) -> Result<Option<Taken>> {
     // xdp_action of linux/bpf.h.
     match verdict {
@@ -148,7 +147,7 @@ impl Uplinks {
         Ok(Self(HashMap::try_from(Map::HashMap(table))?))
     }
 
-    /// Says that all interfaces of the network namespace have the program, and this address. Whatever
+    /// Reports that all interfaces of the network namespace have the program, and this address. Whatever
     /// has the agent look at its interfaces undoes it.
     ///
     /// # Errors

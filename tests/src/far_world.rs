@@ -1,4 +1,4 @@
-//! A client far away, and a world outside that answers nobody: where floods seem to come from.
+//! A client far away, and a world outside that never answers: where floods seem to come from.
 //!
 //! ```text
 //!   far ~~ 100 ms each way ~~ outside ---- node
@@ -24,10 +24,10 @@ const DELAY: Duration = Duration::from_millis(100);
 /// The far client.
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 7, 50));
 
-/// Whom `outside` is the way to, and where nobody is: what is sent there is lost without a word.
+/// Ranges behind `outside` in which there is no host: what is sent there is lost without an error.
 const NOWHERE: [&str; 2] = ["25.0.0.0/8", "fd66::/32"];
 
-/// An address of nobody's.
+/// An address without a host.
 #[must_use]
 pub fn nobody(is_v6: bool, random: &mut Random) -> IpAddr {
     let [a, b, c, d] = random.word().to_be_bytes();
@@ -85,7 +85,7 @@ impl FarWorld {
         Ok(Self { _line: line, far })
     }
 
-    /// Where the far client is.
+    /// Returns the far client's namespace.
     #[must_use]
     pub const fn client(&self) -> &Namespace {
         &self.far

@@ -1,4 +1,4 @@
-//! An XDP program of somebody else's, which passes every packet.
+//! Another owner's XDP program, which passes every packet.
 
 use std::{
     io,
@@ -33,7 +33,7 @@ pub struct ForeignXdp {
 }
 
 impl ForeignXdp {
-    /// What the program is called.
+    /// Name of the program.
     pub const NAME: &str = "firewall";
 
     /// Attaches it to the interface with this index of the calling thread's network namespace.

@@ -46,7 +46,7 @@ impl Forward {
         })
     }
 
-    /// Where it begins.
+    /// Returns the address that it begins at.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

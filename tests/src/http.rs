@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result};
 
 use crate::patience::patience;
 
-/// How long an answer may take.
+/// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What was answered.
+/// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAnswer {
     /// The status.
@@ -38,7 +38,7 @@ impl HttpAnswer {
 ///
 /// # Errors
 ///
-/// Nobody listens, or the answer is none.
+/// If there is no listener, or the answer is none.
 pub fn http_get(address: SocketAddr, path: &str, headers: &[&str]) -> Result<HttpAnswer> {
     let host = format!("Host: {address}");
     http_ask(
@@ -67,7 +67,7 @@ pub fn http_ask(
     exchange(stream, &begin, headers, body)
 }
 
-/// Says something by this method, with a body, and waits for an answer of whatever length.
+/// Sends a request with this method and a body, and waits for an answer of whatever length.
 ///
 /// # Errors
 ///

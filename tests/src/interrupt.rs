@@ -31,7 +31,7 @@ pub fn listen() -> Result<()> {
             INTERRUPTED.store(true, Ordering::Release);
         }
     });
-    // Whoever started the run may be killed without passing it on.
+    // The process that started the run may be killed without passing it on.
     prctl::set_pdeathsig(Signal::SIGTERM).context("cannot follow the parent process")
 }
 
@@ -40,7 +40,7 @@ pub fn is_requested() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
 
-/// Fails when the user wants to stop. Whoever works for more than a second calls it meanwhile.
+/// Fails when the user wants to stop. Work of more than a second calls it meanwhile.
 ///
 /// # Errors
 ///

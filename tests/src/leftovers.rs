@@ -1,8 +1,8 @@
-//! What killed processes have left behind, told from what is in use by names that say who made it.
+//! Leftovers of killed processes, which differ from what is in use by the process id in their names.
 
 use std::{fs, path::Path, process};
 
-/// What the names begin with.
+/// Begin of the names.
 const PREFIX: &str = "shunt-test-";
 
 /// The name of this process' thing with this number: `shunt-test-<pid>-<number>`.
@@ -17,7 +17,7 @@ pub(crate) fn owner(name: &str) -> Option<u32> {
     owner.parse().ok()
 }
 
-/// Removes what is in `folder` of processes that are no longer there; `owner` says by its name whose it
+/// Removes what is in `folder` of processes that are no longer there; `owner` returns by its name whose it
 /// is. A failure means nothing: another process may be reaping too.
 pub(crate) fn reap(folder: &str, owner: fn(&str) -> Option<u32>, remove: impl Fn(&Path)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -23,16 +23,16 @@ use crate::{
     process::{run, run_with_input},
 };
 
-/// Where `ip netns` keeps the names.
+/// Folder of the names of `ip netns`.
 const NAMES: &str = "/run/netns";
 
-/// What the names of all our namespaces start with.
+/// Begin of the names of all our namespaces.
 const PREFIX: &str = "shunt-";
 
 /// A named network namespace, removed when dropped.
 ///
 /// It is called `shunt-<pid>-<sandbox>-<role>`, so that several sandboxes and several processes
-/// can exist at once, and so that what a killed process left can be told from what is in use.
+/// can exist at once, and so that what a killed process left differs from what is in use.
 pub struct Namespace {
     name: String,
     file: File,
@@ -55,7 +55,7 @@ impl Namespace {
             Ok(file) => {
                 let namespace = Self { name, file };
                 namespace.configure("link set lo up\n")?;
-                // Nobody has an address twice here, so each is of use at once.
+                // No address is there twice, so each is of use at once.
                 for interfaces in ["all", "default"] {
                     namespace.set_ipv6(&format!("conf/{interfaces}/accept_dad"), "0")?;
                 }
@@ -111,7 +111,7 @@ impl Namespace {
         self.query(commands).map(drop)
     }
 
-    /// As [`Self::configure`]; gives what the commands say.
+    /// As [`Self::configure`]; returns the output of the commands.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Namespace {
         run_with_input("ip", &["-n", &self.name, "-batch", "-"], commands)
     }
 
-    /// Runs a command inside the namespace, with `input` on its standard input, and gives what it
+    /// Runs a command inside the namespace, with `input` on its standard input, and returns what it
     /// writes to its standard output.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ fn remove(name: &str) {
     }
 }
 
-/// Removes what another process left, if nobody else does.
+/// Removes what another process left, if no third one does.
 fn remove_leftover(path: &Path) {
     if let Some(name) = path.file_name() {
         drop(run(

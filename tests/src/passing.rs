@@ -24,7 +24,7 @@ use crate::{connection_slots::ConnectionSlots, pin_dir::PinDir};
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// Makes all that is remembered `seconds` older. `open` gives the tables.
+/// Makes all that is remembered `seconds` older. `open` returns the tables.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ fn age_connections<F: Wide>(map: &MapData, clock: &Clock) -> Result<()> {
             times.at(clock.older(times.last_seen())).0
         };
         change(slot.word(place::TIMES), older);
-        // What a flow is as old as.
+        // The age of a flow.
         if meta.role() == Role::Reply && !matches!(meta.protocol(), TCP | SCTP) {
             let older = |facts: u64| {
                 let facts = Facts(facts);

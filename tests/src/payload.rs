@@ -8,7 +8,7 @@ use crc32fast::Hasher;
 /// leaves the stream as it was.
 const PATTERN: usize = 1_048_583;
 
-/// How many bytes are written at once: more than one GSO packet holds.
+/// Number of bytes of a write: more than one GSO packet holds.
 const CHUNK: usize = 256 * 1024;
 
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Pictures of a terminal, for documents: what `tmux capture-pane -e` gives, as SVG.
+//! Pictures of a terminal, for documents: the output of `tmux capture-pane -e`, as SVG.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const COLOURS: [&str; 8] = [
     "#4a515b", "#ff7b72", "#56d364", "#e3b341", "#79b8ff", "#d2a8ff", "#4fd1d9", "#f0f3f6",
 ];
 
-/// How characters look, as the escape sequences before them say.
+/// Look of characters, by the escape sequences before them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Look {
     bold: bool,

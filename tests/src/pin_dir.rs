@@ -16,12 +16,12 @@ use crate::{
     process::run,
 };
 
-/// Where bpf file systems are mounted.
+/// Mount point of bpf file systems.
 const BPFFS: &str = "/sys/fs/bpf";
 
 /// A name for an agent's pin directory; what an agent makes there is removed when this is dropped.
 ///
-/// It is called `shunt-test-<pid>-<number>`, so that what a killed process left can be told from
+/// It is called `shunt-test-<pid>-<number>`, so that what a killed process left differs from
 /// what is in use.
 #[derive(Debug)]
 pub struct PinDir {
@@ -44,7 +44,7 @@ impl PinDir {
         }
     }
 
-    /// Unmounts the bpf file system at the end, if there is none now and nobody else uses it then.
+    /// Unmounts the bpf file system at the end, if there is none now and no other process uses it then.
     /// For a process of which there is only one at a time.
     #[must_use]
     pub fn with_mount(mut self) -> Self {

@@ -26,7 +26,7 @@ use crate::namespace::Namespace;
 const NOBODY: Uid = Uid::from_raw(65534);
 const NOBODYS_GROUP: Gid = Gid::from_raw(65534);
 
-/// How much of its input the error of a command has, in characters.
+/// Limit of the part of a command's input that its error shows, in characters.
 const SHOWN: usize = 10_000;
 
 /// Runs a command to its end and returns its standard output.
@@ -58,7 +58,7 @@ pub(crate) fn run_with_input<S: AsRef<OsStr>>(
         .spawn()
         .with_context(|| format!("cannot start `{line}`"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that fails early closes its input; its own error says more than ours.
+        // A command that fails early closes its input; its own error has more than ours.
         drop(stdin.write_all(input.as_bytes()));
     }
     let output = child
@@ -112,7 +112,7 @@ pub(crate) fn contain_unprivileged(command: &mut Command, namespace: &Namespace)
     }
 }
 
-/// What the child does between fork and exec.
+/// Enters the namespace, in the child between fork and exec.
 fn enter_as_child(descriptor: i32, harness: Pid) -> std::io::Result<()> {
     // SAFETY: the descriptor is the namespace's, open in the harness when it forked, and so is
     // this process' copy of it.

@@ -1,4 +1,4 @@
-//! What client and server say to each other.
+//! The protocol of client and server.
 //!
 //! A request is a line, `VERB LENGTH`, and for [`Verb::Echo`] and [`Verb::Take`] that many bytes
 //! after it. The reply starts with a line that names the backend and what it saw; a person with
@@ -6,7 +6,7 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// Send back the bytes that follow.
@@ -66,11 +66,11 @@ impl FromStr for Request {
 pub(crate) struct Reply {
     /// The name of the pod that answers.
     pub(crate) name: String,
-    /// The address that it answers from, as its own socket says.
+    /// The address that it answers from, by its own socket.
     pub(crate) backend: SocketAddr,
-    /// The address that it is asked from, as its own socket says.
+    /// The address that it is asked from, by its own socket.
     pub(crate) peer: SocketAddr,
-    /// How many bytes it took or gives.
+    /// Number of bytes that it took or sends.
     pub(crate) length: u64,
     /// Their CRC-32; 0 where the bytes follow and speak for themselves.
     pub(crate) checksum: u32,

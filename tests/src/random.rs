@@ -34,7 +34,7 @@ impl Random {
         ((self.word() as u64 * limit as u64) >> 32) as u32
     }
 
-    /// A port that is nobody's own.
+    /// A port without a fixed owner.
     pub const fn port(&mut self) -> u16 {
         1024 + self.below(64_512) as u16
     }

@@ -28,7 +28,7 @@ use crate::{
     wait::wait_until,
 };
 
-/// Who has which address.
+/// Addresses of the sandbox.
 pub mod addresses {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -51,7 +51,7 @@ pub mod addresses {
     /// The same for IPv6.
     pub const POD_CIDR_V6: &str = "fd00:10:1:1::/64";
 
-    /// The IPv6 address of whoever has this IPv4 address, of the same digits: `fd00:10:1:1::3` for
+    /// The IPv6 address of the host that has this IPv4 address, of the same digits: `fd00:10:1:1::3` for
     /// 10.1.1.3. An IPv6 address is its own.
     pub fn v6(address: IpAddr) -> IpAddr {
         let IpAddr::V4(v4) = address else {
@@ -70,10 +70,10 @@ pub mod addresses {
 /// The node's address towards the outside.
 const NODE_OUTSIDE: &str = "198.51.100.1";
 
-/// What this node's pods use as their gateway.
+/// Gateway of this node's pods.
 const GATEWAY: &str = "10.1.1.254";
 
-/// What the second node's pods use as their gateway.
+/// Gateway of the second node's pods.
 const GATEWAY2: &str = "10.1.2.254";
 
 /// The addresses of the second node's pods.
@@ -82,7 +82,7 @@ const POD_CIDR2: &str = "10.1.2.0/24";
 /// The same for IPv6.
 const POD_CIDR2_V6: &str = "fd00:10:1:2::/64";
 
-/// How long a new device may take until it is running.
+/// Time that a new device may take until it is running.
 const RUNNING: Duration = Duration::from_secs(10);
 
 /// A pod: a namespace whose `eth0` is the other end of an interface of its node.
@@ -99,7 +99,7 @@ impl Pod {
         self.address
     }
 
-    /// Where its processes run.
+    /// Returns the namespace of its processes.
     pub const fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -20,10 +20,10 @@ pub(crate) use self::tcp::take;
 use self::{tcp::TcpService, udp::UdpService};
 use crate::{namespace::Namespace, wait::wait_until};
 
-/// How long a port may be taken by what is closed already.
+/// Time for which a closed socket may still hold a port.
 const FREE_SOON: Duration = Duration::from_secs(2);
 
-/// What every thread of a server shares.
+/// State that the threads of a server share.
 #[derive(Debug)]
 struct Backend {
     name: String,
@@ -84,12 +84,12 @@ impl Server {
         })
     }
 
-    /// How many TCP connections were accepted and UDP requests answered.
+    /// Returns the number of TCP connections accepted and UDP requests answered.
     pub fn connections(&self) -> u64 {
         self.backend.connections.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of requests and replies these carried, without their lines.
+    /// Returns the number of bytes of requests and replies that these carried, without their lines.
     pub fn bytes(&self) -> u64 {
         self.backend.bytes.load(Ordering::Relaxed)
     }

@@ -1,12 +1,12 @@
-//! At which interfaces frames for other stations are left alone, in tests of single frames.
+//! Interfaces at which frames for other stations are left alone, in tests of single frames.
 
 use anyhow::Result;
 use aya::maps::{Array, Map, MapData};
 use nix::net::if_::if_nameindex;
 use shunt_common::StationPlace;
 
-/// Says of all interfaces of the calling thread's network namespace whether they are ports of a bridge, in the agent's
-/// place: nothing is attached in these tests. Whatever has the agent look at its interfaces undoes it.
+/// Writes for all interfaces of the calling thread's network namespace whether they are ports of a bridge, in the
+/// agent's place: nothing is attached in these tests. Whatever has the agent look at its interfaces undoes it.
 ///
 /// # Errors
 ///

@@ -62,7 +62,7 @@ fn title(header: &'static str) -> &'static str {
     header.trim_start_matches('>')
 }
 
-/// A number of bytes as one would say it, in powers of 1000.
+/// A number of bytes as text, in powers of 1000.
 pub fn bytes_text(bytes: u64) -> String {
     scaled(
         bytes,
@@ -75,7 +75,7 @@ pub fn bytes_text(bytes: u64) -> String {
     )
 }
 
-/// A duration as one would say it.
+/// A duration as text.
 pub fn duration_text(duration: Duration) -> String {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     scaled(micros, &[(1_000_000, "s"), (1_000, "ms"), (1, "us")])

@@ -1,4 +1,4 @@
-//! Who answered how often.
+//! Counts of answers by backend.
 
 use std::{
     collections::BTreeMap,
@@ -11,17 +11,17 @@ use crate::{
     sandbox::addresses,
 };
 
-/// How often each backend saw its clients at an address that is not theirs.
+/// Number of times that each backend saw its clients at an address that is not theirs.
 pub type ForeignSources = BTreeMap<(SocketAddr, IpAddr), u64>;
 
-/// What one backend got.
+/// One backend's share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Share {
     /// The name of the pod.
     pub name: String,
-    /// How many connections it answered.
+    /// Number of connections that it answered.
     pub connections: u64,
-    /// How many bytes they carried, both ways.
+    /// Number of bytes that they carried, both ways.
     pub bytes: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Share {
 pub struct Tally {
     /// By the backend's address.
     pub shares: BTreeMap<SocketAddr, Share>,
-    /// How often each failure occurred.
+    /// Number of occurrences of each failure.
     pub failures: BTreeMap<String, u64>,
     /// Answers from backends that had not seen the client's own address. Its port may differ: it
     /// does where the client has used it with another frontend of the backend a moment ago.
@@ -60,17 +60,17 @@ impl Tally {
         self.time += answer.latency;
     }
 
-    /// How many connections were answered.
+    /// Returns the number of connections that were answered.
     pub fn answered(&self) -> u64 {
         self.shares.values().map(|share| share.connections).sum()
     }
 
-    /// How many were not.
+    /// Returns the number of connections that were not.
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// How many connections this backend answered.
+    /// Returns the number of connections that this backend answered.
     pub fn of(&self, backend: SocketAddr) -> u64 {
         self.shares
             .get(&backend)

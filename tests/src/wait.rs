@@ -12,11 +12,11 @@ use crate::patience::patience;
 /// The pause between two probes: short enough not to be noticed, long enough not to take a core.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Probes until `probe` gives a value, at most for `limit`, or as much longer as the machine is slower.
+/// Probes until `probe` returns a value, at most for `limit`, or as much longer as the machine is slower.
 ///
 /// # Errors
 ///
-/// When the time is over; the text says `what` did not happen.
+/// When the time is over; the text names `what` did not happen.
 pub fn wait_until<T>(
     what: &str,
     limit: Duration,

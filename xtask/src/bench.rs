@@ -9,7 +9,7 @@ use shunt_toolchain::Toolchain;
 
 use crate::{build, machine, privilege, process, revision, setup, workspace};
 
-/// What is measured.
+/// Subject of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Suite {
     /// A packet through each program

@@ -1,4 +1,4 @@
-//! `cargo xtask deny`: what `deny.toml` says of the dependencies.
+//! `cargo xtask deny`: the rules of `deny.toml` for the dependencies.
 
 use std::process::Command;
 

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{build, process, setup, strip, workspace};
 
-/// What the package is called.
+/// Name of the package.
 const NAME: &str = "shunt";
 
 /// Files from the repository: where they are, and where they go.
@@ -30,7 +30,7 @@ const FILES: [(&str, &str); 6] = [
     ("deploy/alerts.yaml", "usr/share/doc/shunt/alerts.yaml"),
 ];
 
-/// Where each shell looks for completions.
+/// Paths at which each shell looks for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/shunt"),
     ("zsh", "usr/share/zsh/vendor-completions/_shunt"),
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Makes both, and says where they are.
+/// Makes both, and prints where they are.
 pub(crate) fn main(args: &Args) -> Result<()> {
     let Args { binary, output } = args;
     let root = workspace::root()?;

@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result};
 
 use crate::{process, setup, workspace};
 
-/// Tests that take input from nobody knows whom.
+/// Tests that take input from an unknown source.
 struct Target {
     name: &'static str,
-    /// Where cargo finds the tests.
+    /// Place where cargo finds the tests.
     place: &'static [&'static str],
-    /// What their names begin with.
+    /// First part of their names.
     filter: &'static str,
 }
 
@@ -42,13 +42,13 @@ const TARGETS: [Target; 4] = [
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long each test runs
+    /// Seconds that each test runs
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// The seed of an input that failed, to have it again
     #[arg(long)]
     seed: Option<String>,
-    /// What to fuzz: lines, messages, tables, frames (needs root); all of them if none is named
+    /// Targets to fuzz: lines, messages, tables, frames (needs root); all of them if none is named
     #[arg(value_name = "TARGET", value_parser = TARGETS.map(|target| target.name))]
     targets: Vec<String>,
 }

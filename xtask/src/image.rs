@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Name and tag by which a container runtime finds the image
     #[arg(long, value_name = "NAME:TAG", default_value = concat!("shunt:", env!("CARGO_PKG_VERSION")))]
     name: String,
-    /// Where the image goes, as a folder and as a file of the same name with .tar [default:
+    /// Path of the image, as a folder and as a file of the same name with .tar [default:
     /// target/image/shunt]
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     max_bytes: usize,
 }
 
-/// Builds the image of the released agent, and says where it is.
+/// Builds the image of the released agent, and prints where it is.
 pub(crate) fn main(args: &Args) -> Result<()> {
     let Args {
         name,

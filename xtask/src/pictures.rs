@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{build, process, setup, workspace};
 
-/// Where they are written.
+/// Folder to which they are written.
 const FOLDER: &str = "docs/pictures";
 
 /// The tests that write some of them have names that begin so.

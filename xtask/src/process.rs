@@ -22,7 +22,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// As [`run`], for a step that may take long: says what it does, and afterwards how long it took.
+/// As [`run`], for a step that may take long: prints its purpose, and afterwards how long it took.
 pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
     timed(what, command, run)
 }
@@ -56,7 +56,7 @@ fn timed(
     Ok(())
 }
 
-/// What a command prints, without the white space around it; its errors are not shown.
+/// Returns the output of a command, without the white space around it; its errors are not shown.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command

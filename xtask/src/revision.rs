@@ -30,7 +30,7 @@ pub(crate) const UPGRADE_FROM: &str = "da98eb8fcf75c3e7062f1e7d4c712ef1a2c1f3b2"
 const OPT_LEVEL: &str = "0";
 
 /// Builds the agent of `revision`, a commit's full id, as the tests build this one, unless that was
-/// done before; gives where it is. `None`: the history does not reach back so far.
+/// done before; returns where it is. `None`: the history does not reach back so far.
 pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
     let revisions = workspace::output("revisions")?;
     let folder = revisions.join(revision);

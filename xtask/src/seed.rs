@@ -8,11 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// What cargo keeps of packages in the folder of a profile.
+/// Folders of a profile's folder in which cargo keeps packages.
 const FOLDERS: [&str; 3] = [".fingerprint", "build", "deps"];
 
 /// Gives `to`, if it is not there yet, what `from` has of other packages than ours: as further
-/// names of the same files, which nobody writes to again. Cargo decides itself what of it fits.
+/// names of the same files, to which nothing is written again. Cargo decides itself what of it fits.
 pub(crate) fn seed(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         return Ok(());
@@ -40,7 +40,7 @@ fn is_ours(name: &str) -> bool {
         .any(|ours| name.starts_with(ours))
 }
 
-/// What is in a folder; nothing if it is not there.
+/// Returns the paths in a folder; none if it is not there.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -9,7 +9,7 @@ use crate::{machine, privilege, process, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long it takes
+    /// Duration in minutes
     #[arg(long, value_name = "N", default_value_t = 5)]
     minutes: u64,
     /// The same siege on kube-proxy's rules afterwards: `nftables` or `iptables`

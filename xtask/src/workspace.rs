@@ -1,4 +1,4 @@
-//! Where things are in this workspace, and who runs us.
+//! Places in this workspace, and the user that runs us.
 
 use std::{
     env,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// The workspace's folder.
 pub(crate) fn root() -> Result<PathBuf> {
-    // Cargo says at run time where the package is, also when the folder was moved after the build.
+    // Cargo sets at run time where the package is, also when the folder was moved after the build.
     let package = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     let root = package
@@ -38,7 +38,7 @@ pub(crate) fn output(folder: &str) -> Result<PathBuf> {
 /// The cargo that runs us, in the workspace at `root`, with the environment that one who types its
 /// command has.
 ///
-/// Cargo tells a program that it runs which package this is. Build scripts that look at such
+/// Cargo passes to a program that it runs which package this is. Build scripts that look at such
 /// variables, as that of `ring` does, would run again, and all that depends on them be built anew,
 /// each time that `cargo test` follows `cargo xtask test`.
 pub(crate) fn cargo(root: &Path) -> Command {

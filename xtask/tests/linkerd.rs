@@ -1,5 +1,5 @@
-//! The messages of linkerd's protocol are described twice: in its crate, whose folder no build script is
-//! told, and in `agent/proto/linkerd`, of which the agent's build makes what clients are shown.
+//! The messages of linkerd's protocol are described twice: in its crate, whose folder no build script
+//! gets, and in `agent/proto/linkerd`, of which the agent's build makes what clients are shown.
 
 use std::{fmt::Debug, path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The crate.
 const PACKAGE: &str = "linkerd2-proxy-api";
 
-/// What the files of a folder describe, but for what they have from elsewhere.
+/// Returns the descriptions of a folder's files, but for what they have from elsewhere.
 fn described(folder: &Path) -> impl PartialEq + Debug + use<> {
     let mut compiler = protox::Compiler::new([folder]).unwrap();
     for file in [

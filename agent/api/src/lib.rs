@@ -7,7 +7,7 @@ pub mod message;
 pub mod proto;
 pub mod view;
 
-/// What the messages and methods are, as a `FileDescriptorSet` of protobuf, for clients that do not know
+/// The messages and methods as a `FileDescriptorSet` of protobuf, for clients that do not know
 /// them.
 pub const DESCRIPTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shunt.bin"));
 

@@ -1,4 +1,4 @@
-//! Messages say what lines of JSON say: the same events, and the same words for what is wrong.
+//! Messages express what lines of JSON express: the same events, and the same words for a fault.
 
 use serde_json::{Value, json};
 use shunt_api::{
@@ -129,17 +129,17 @@ fn backends() -> Backends {
     }
 }
 
-/// What a line says, or what is wrong with it.
+/// Returns the event of a line, or its fault.
 fn of_line(event: &Value) -> Result<RendererEvent, String> {
     decode(&event.to_string()).map_err(|error| error.to_string())
 }
 
-/// What a single message says, or what is wrong with it.
+/// Returns the event of a single message, or its fault.
 fn of_message(event: &Event) -> Result<RendererEvent, String> {
     message::decode(event).map_err(|error| error.to_string())
 }
 
-/// What a stream of messages says.
+/// Returns the events of a stream of messages.
 fn of_messages(
     messages: impl IntoIterator<Item = StreamRequest>,
 ) -> Vec<Result<RendererEvent, String>> {

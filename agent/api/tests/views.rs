@@ -1,4 +1,4 @@
-//! What an agent shows: the same after its way through a message, and one form in JSON.
+//! Views of an agent: the same after their way through a message, and one form in JSON.
 
 use std::{
     collections::BTreeMap,

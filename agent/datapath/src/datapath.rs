@@ -81,7 +81,7 @@ use crate::{
 pub struct Datapath {
     object: Loaded,
     copies: Arc<TableCopies>,
-    /// Held for programs that tell of connections.
+    /// Held for programs that report connections.
     tables: Arc<AllTables>,
     links: KnownLinks,
     selection: Selection,
@@ -110,7 +110,7 @@ pub struct Datapath {
     stations: StationTable,
     peers: Option<Peers>,
     stale_sockets: Arc<StaleSockets>,
-    /// How what is pinned is laid out, if anything is.
+    /// Layout of what is pinned, if anything is.
     layout: Option<Layout>,
     /// Until no hook has a program that knows other tables.
     handover: Option<Handover>,
@@ -260,7 +260,7 @@ impl Datapath {
         self.object.xdp_program()
     }
 
-    /// The object's tables and constants, to be copied beside whoever writes them.
+    /// The object's tables and constants, to be copied while others write there.
     pub const fn copies(&self) -> &Arc<TableCopies> {
         &self.copies
     }
@@ -279,7 +279,7 @@ impl Datapath {
         packet_log::forward(self.object.ebpf_mut())
     }
 
-    /// What becomes of segments of connections that the programs do not know: at first, they open one.
+    /// Returns the setting for segments of connections that the programs do not know: at first, they open one.
     /// To be set before [`Self::adopt_interfaces`], from which on the programs are ours.
     pub fn unknown_connections(&self) -> UnknownConnections {
         UnknownConnections::new(self.variables.clone())
@@ -309,7 +309,7 @@ impl Datapath {
         self.publisher.families()
     }
 
-    /// Returns whether the kernel holds no frontend, whoever put it there.
+    /// Returns whether the kernel holds no frontend from any writer.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl Datapath {
         self.publisher.is_empty()
     }
 
-    /// How full the tables of frontends, slots, backends and service ports are.
+    /// Returns the use of the tables of frontends, slots, backends and service ports.
     pub fn table_use(&self) -> Vec<TableUse> {
         let mut tables = self.publisher.table_use();
         tables.push(self.services().table_use());
@@ -335,7 +335,7 @@ impl Datapath {
         self.publisher.maglev_use()
     }
 
-    /// What is counted of each service port.
+    /// Returns the counts of each service port.
     pub const fn services(&self) -> &Arc<Services> {
         self.publisher.services()
     }
@@ -356,7 +356,7 @@ impl Datapath {
     }
 
     /// Makes `own` this node's addresses, where its interfaces have the addresses `host`: SNAT
-    /// takes one that the host has, if there is one. Gives the number of writes.
+    /// takes one that the host has, if there is one. Returns the number of writes.
     pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
         let writes = self.node_v4.set(own, host) + self.node_v6.set(own, host);
         self.node_writes += writes;
@@ -364,12 +364,12 @@ impl Datapath {
         writes
     }
 
-    /// Follows the kernel's routes from now on, and gives what they say, as it changes. To be called before
+    /// Follows the kernel's routes from now on, and returns their contents as these change. To be called before
     /// [`Self::adopt_interfaces`].
     ///
     /// # Errors
     ///
-    /// If the kernel tells nothing of changes, or there is no thread.
+    /// If the kernel reports no changes, or there is no thread.
     pub fn follow_routes(&mut self) -> io::Result<Receiver<Arc<routes::Known>>> {
         let known = self.routes.insert(routes::follow()?);
         known.mark_changed();
@@ -410,7 +410,7 @@ impl Datapath {
         self.show_located();
     }
 
-    /// Has the programs know the nodes where addresses are, those that have none left out. Gives what was
+    /// Has the programs know the nodes where addresses are, those that have none left out. Returns what was
     /// known of these addresses.
     pub fn add_locations(&mut self, locations: &Locations) -> LocationsBefore {
         let before = LocationsBefore {
@@ -447,7 +447,7 @@ impl Datapath {
     }
 
     /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from.
-    /// `machines` have theirs, whatever services say; of one with two the last counts.
+    /// `machines` have theirs, even if services claim it; of one with two the last counts.
     pub fn set_service_addresses(
         &mut self,
         addresses: impl Iterator<Item = (IpAddr, FrontendKind)>,
@@ -474,7 +474,7 @@ impl Datapath {
         v6.set_ranges(ranges);
     }
 
-    /// Says whose address one is: a service's of this kind, or no service's; and the `machine` that has it.
+    /// Sets the owner of an address: a service of this kind, or no service; and the `machine` that has it.
     pub fn change_service_address(
         &mut self,
         address: IpAddr,
@@ -497,12 +497,12 @@ impl Datapath {
         self.peers.is_some()
     }
 
-    /// What the Maglev tables are to be made of that publishing `changes` has to make.
+    /// Returns the recipes of the Maglev tables that publishing `changes` has to make.
     pub fn lacking_tables(&self, changes: &Changes) -> HashSet<Recipe> {
         self.publisher.lacking_tables(changes)
     }
 
-    /// Publishes `changes`, all of them or none. Gives the number of writes to the tables: entries,
+    /// Publishes `changes`, all of them or none. Returns the number of writes to the tables: entries,
     /// cells, slots and backends. Maglev tables that are `ready` are not made for it.
     ///
     /// # Errors
@@ -522,7 +522,7 @@ impl Datapath {
     }
 
     /// Makes `snapshot` all there is, whatever the tables hold: they are read back, and what is
-    /// right in them is not touched. Gives the number of writes.
+    /// right in them is not touched. Returns the number of writes.
     ///
     /// # Errors
     ///
@@ -539,7 +539,7 @@ impl Datapath {
         published
     }
 
-    /// Says, before there are any, which frontends there are going to be.
+    /// Announces the frontends that there are going to be, before there are any.
     fn announce<'a>(
         &mut self,
         frontends: impl Iterator<Item = &'a (shunt_model::FrontendKey, Frontend)> + Clone,
@@ -567,7 +567,7 @@ impl Datapath {
         reclaimed
     }
 
-    /// Tells the sweeper that backends have left since there were `before` departures, or that it is
+    /// Notifies the sweeper that backends have left since there were `before` departures, or that it is
     /// to look in any case.
     fn tell_sweeper(&self, before: u64, in_any_case: bool) {
         if in_any_case || self.publisher.departures() != before {
@@ -644,7 +644,7 @@ impl Machine {
     }
 }
 
-/// What an address of this kind is to the guard.
+/// Returns the guard's kind for addresses of this kind.
 const fn guarded(kind: FrontendKind) -> Option<Guarded> {
     match kind {
         FrontendKind::ClusterIp => Some(Guarded::ClusterIp),
@@ -674,7 +674,7 @@ pub fn mount_bpffs(dir: &Path) -> Result<(), PinError> {
     pins::bpffs::ensure(dir)
 }
 
-/// Mounts the root of all cgroups at a place of ours, unless it is there, and gives that: an agent in
+/// Mounts the root of all cgroups at a place of ours, unless it is there, and returns that: an agent in
 /// a container finds it there, which sees its own cgroup in place of the root elsewhere. `None` if the
 /// root cannot be seen from here.
 ///

@@ -1,4 +1,4 @@
-//! What can go wrong below the renderer.
+//! Errors below the renderer.
 
 use std::{io, path::PathBuf};
 
@@ -16,23 +16,23 @@ pub enum TableError {
          free", table.name()
     )]
     Full {
-        /// Which table.
+        /// The table.
         table: Size,
         /// Of which family: `IPv4`, `IPv6`.
         family: &'static str,
-        /// How many entries the change needs.
+        /// Number of entries that the change needs.
         needed: u32,
-        /// How many there are left.
+        /// Number of entries that are left.
         free: u32,
-        /// How many there are in all.
+        /// Number of entries in all.
         capacity: u32,
     },
     /// A service port has more backends than one frontend can hold.
     #[error("{backends} backends of one service port are more than a frontend can hold, {limit}")]
     TooManyBackends {
-        /// How many were rendered.
+        /// Number of backends that were rendered.
         backends: usize,
-        /// How many a frontend can hold.
+        /// Number of backends that a frontend can hold.
         limit: u32,
     },
     /// The kernel refused a system call.
@@ -54,7 +54,7 @@ pub enum LinkLayerError {
          interfaces without a link layer only"
     )]
     Unknown(u16),
-    /// The kernel does not say.
+    /// The kernel does not return it.
     #[error("asking for its link type failed: {0}")]
     Unreadable(#[from] io::Error),
 }
@@ -88,9 +88,9 @@ pub enum SocketError {
     /// The kernel has not all that the programs call.
     #[error("this kernel, {release}, lacks {missing}")]
     OldKernel {
-        /// As `uname -r` says it.
+        /// As `uname -r` shows it.
         release: String,
-        /// What it lacks, each with the version of Linux that has it.
+        /// Features that it lacks, each with the version of Linux that has it.
         missing: String,
     },
     /// The kernel did not attach a program.
@@ -124,7 +124,7 @@ pub enum DatapathError {
     /// The interface has an XDP program that is not ours.
     #[error("another XDP program is attached: {name} (id {id})")]
     OtherXdp {
-        /// What it is called.
+        /// Its name.
         name: String,
         /// The kernel's number of it.
         id: u32,
@@ -135,12 +135,12 @@ pub enum DatapathError {
          they need: it lacks {missing}"
     )]
     OldKernel {
-        /// As `uname -r` says it.
+        /// As `uname -r` shows it.
         release: String,
-        /// What it lacks, each with the version of Linux that has it.
+        /// Features that it lacks, each with the version of Linux that has it.
         missing: String,
     },
-    /// The programs that tell of connections cannot be given the tables of the others.
+    /// The programs that report connections cannot be given the tables of the others.
     #[error("handing the tables to programs that tell of connections failed: {source}")]
     FlowTables {
         /// The kernel's reason.
@@ -178,7 +178,7 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
-    /// The kernel does not tell of a table that it has just made, or we may not open one twice.
+    /// The kernel does not describe a table that it has just made, or we may not open one twice.
     #[error("asking the kernel about a table failed: {0}")]
     Copies(io::Error),
     /// The kernel's clock cannot be read.
@@ -213,9 +213,9 @@ pub enum DatapathError {
         "{given} ranges were given (of pods, or of sources of envelopes), at most {limit} a family are possible"
     )]
     TooManyPodCidrs {
-        /// How many.
+        /// Number that was given.
         given: usize,
-        /// How many are possible.
+        /// Largest number that is possible.
         limit: usize,
     },
 }

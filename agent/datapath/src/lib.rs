@@ -1,6 +1,6 @@
 //! The datapath: frontends and backends in the kernel's tables, programs on interfaces.
 //!
-//! Nothing here knows of events or services beyond their names: the renderer says which frontends
+//! Nothing here knows of events or services beyond their names: the renderer decides which frontends
 //! there are to be, [`DualPublisher`] puts them into [`Tables`] in an order in which no packet ever
 //! sees half a change, and [`Datapath`] keeps the programs on the interfaces.
 

@@ -60,7 +60,7 @@ pub enum LockError {
 
 /// A lock that ends with this, or with the process.
 ///
-/// It is an flock(2) on a file of its own, which stays. An flock needs no right to write: whoever can open
+/// It is an flock(2) on a file of its own, which stays. An flock needs no right to write: every process that can open
 /// the file can hold the lock. So the file has mode 0600.
 #[derive(Debug)]
 pub struct LockFile(#[expect(dead_code, reason = "held, not used")] Flock<File>);

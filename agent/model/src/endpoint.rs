@@ -1,4 +1,4 @@
-//! What stands behind a service's port.
+//! The endpoints behind a service's port.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -15,12 +15,12 @@ pub struct Endpoint {
     pub weight: u32,
     /// True if it runs on this node.
     pub local: bool,
-    /// What it can do at present.
+    /// Its present state.
     pub state: EndpointState,
     /// True if it still serves while it is [`Terminating`](EndpointState::Terminating): it takes
     /// new connections where nothing else does (Kubernetes KEP-1669). Of no meaning otherwise.
     pub serving: bool,
-    /// Which sets it belongs to.
+    /// The sets that it belongs to.
     pub scopes: Scopes,
     /// The clients that it is meant for. They are read when an operator drains endpoints: `scopes` has
     /// what follows from them without that.
@@ -31,7 +31,7 @@ pub struct Endpoint {
     pub zone: Option<Arc<str>>,
 }
 
-/// What an endpoint can do at present.
+/// The present state of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EndpointState {
     /// It takes new connections.
@@ -86,7 +86,7 @@ impl FromName for Scope {
     }
 }
 
-/// Which of a port's two sets an endpoint belongs to. In neither: it exists, but not for this node.
+/// The sets that an endpoint belongs to, of its port's two. In neither: it exists, but not for this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Scopes {
     /// It serves frontends of policy Cluster.
@@ -96,7 +96,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// Those of an endpoint of which nothing is said: Cluster, and Local if it is `local`.
+    /// Returns the sets of an endpoint whose event gives none: Cluster, and Local if it is `local`.
     pub const fn default_of(local: bool) -> Self {
         Self {
             cluster: true,
@@ -105,8 +105,8 @@ impl Scopes {
     }
 }
 
-/// The clients that an endpoint is meant for, as seen from this node. Events do not say them: a source
-/// that reads hints sets them.
+/// The clients that an endpoint is meant for, as seen from this node. Events do not contain them: a source that reads
+/// hints sets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Hints {
     /// The hint for nodes.

@@ -1,4 +1,4 @@
-//! What can be wrong with an event.
+//! Faults of an event.
 
 use std::{fmt, net::IpAddr};
 
@@ -7,9 +7,9 @@ use thiserror::Error;
 
 use crate::{escaped::Escaped, protocol::Protocol};
 
-/// Why an event was refused: the service, the field, and what is wrong with it.
+/// The reason for the refusal of an event: the service, the field, and what is wrong with it.
 ///
-/// Shown as `service default/web: ports.http.port: the port is 0`, with what the event says
+/// Shown as `service default/web: ports.http.port: the port is 0`, with text of the event
 /// [escaped](Escaped).
 #[derive(Debug, PartialEq, Eq, Error)]
 pub struct EventError {
@@ -18,7 +18,7 @@ pub struct EventError {
     /// The path of the field, from the service if one is named, else from the event. Empty: the
     /// event as a whole.
     pub field: String,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -243,7 +243,7 @@ pub enum Fault {
     /// The shares of a split are parts of a u32.
     #[error("the sum of the split's weights exceeds {max}", max = u32::MAX)]
     SplitOverflow,
-    /// A name that must say something is empty.
+    /// A name that must not be empty is empty.
     #[error("the name is empty")]
     EmptyName,
     /// A name with characters that it cannot have.

@@ -14,7 +14,7 @@ use crate::{
     workload::{Workload, WorkloadUpdate},
 };
 
-/// One thing that the renderer is told.
+/// One message to the renderer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RendererEvent {
     /// Everything there is; what is not in it is gone.
@@ -35,7 +35,7 @@ pub enum RendererEvent {
     UpdateServiceCidrs(BTreeSet<IpNet>),
     /// The nodes of the cluster, by name: all that there are.
     UpdateNodes(ClusterNodes),
-    /// What runs at addresses that are no service's: what is new of it, and what is gone.
+    /// Workloads at addresses that are no service's: the new ones, and those that are gone.
     UpdateWorkloads(WorkloadUpdate),
 }
 
@@ -52,12 +52,12 @@ pub struct Snapshot {
     /// All interfaces where backends are.
     pub backend_ifs: BTreeSet<InterfacePattern>,
     /// All ranges of addresses that ClusterIPs are taken from, of both families, without the bits
-    /// that they leave open: whatever is in them is a service's address, or nobody's. They may
-    /// overlap. None has a length of 0.
+    /// that they leave open: an address in them is a service's, or unused. They may overlap. None
+    /// has a length of 0.
     pub service_cidrs: BTreeSet<IpNet>,
     /// The nodes of the cluster, by name.
     pub nodes: ClusterNodes,
-    /// What runs at addresses that are no service's, each identity once.
+    /// Workloads at addresses that are no service's, each identity once.
     pub workloads: Vec<Arc<Workload>>,
 }
 
@@ -71,7 +71,7 @@ pub struct NodePortUpdate {
     pub services: Vec<Service>,
 }
 
-/// What an event is about, as it is shown: its name and a service, [escaped](Escaped).
+/// The subject of an event, for display: its name and a service, [escaped](Escaped).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     kind: EventKind,
@@ -133,7 +133,7 @@ impl RendererEvent {
         }
     }
 
-    /// Which of the events it is.
+    /// Returns the kind of the event.
     pub const fn kind(&self) -> EventKind {
         match self {
             Self::Resync(_) => EventKind::Resync,

@@ -1,10 +1,10 @@
-//! How packets from outside get to a backend on another node.
+//! Forwarding of packets from outside to a backend on another node.
 
 use std::fmt;
 
 use crate::named::FromName;
 
-/// How packets from outside get to a backend on another node, and its replies back.
+/// Forwarding of packets from outside to a backend on another node, and of its replies back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Forwarding {
     /// From this node's address: replies come back through this node.

@@ -1,22 +1,22 @@
-//! Which interfaces are meant.
+//! Patterns of interfaces.
 
 use std::fmt;
 
 use glob::Pattern;
 
-/// Names an interface, or says which ones are meant.
+/// The name of an interface, or a pattern of interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InterfacePattern {
     /// The one of this name, whether it is there yet or not.
     Name(String),
-    /// Those whose names match, `veth*` for instance.
+    /// The interfaces whose names match, `veth*` for instance.
     Names(Pattern),
-    /// Those by which packets of clients can come in; which that are, the datapath says.
+    /// The interfaces by which packets of clients can come in; the datapath chooses them.
     Auto,
 }
 
 impl InterfacePattern {
-    /// How [`Self::Auto`] is written.
+    /// The text for [`Self::Auto`].
     pub const AUTO: &str = "auto";
 
     /// Returns whether an interface of this name is meant by it. [`Self::Auto`] does not go by names.

@@ -23,7 +23,7 @@ pub enum EventKind {
     UpdateServiceCidrs,
     /// The nodes of the cluster, by name.
     UpdateNodes,
-    /// What runs at addresses that are no service's.
+    /// Workloads at addresses that are no service's.
     UpdateWorkloads,
 }
 

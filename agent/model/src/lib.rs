@@ -1,4 +1,5 @@
-//! What Shunt is told, and the frontends that follow from it: plain values and pure functions.
+//! The events that Shunt receives, and the frontends that follow from them: plain values and pure
+//! functions.
 //!
 //! Nothing here knows Kubernetes or the kernel. A line of JSON becomes a [`RendererEvent`] through
 //! [`decode()`]; the [`Renderer`] turns services into frontends.

@@ -1,11 +1,10 @@
-//! Maglev tables (D. E. Eisenbud et al., NSDI 2016): which backend a packet's hash stands for.
+//! Maglev tables (D. E. Eisenbud et al., NSDI 2016): maps from a packet's hash to a backend.
 //!
-//! Each backend has an order of its own in which it would like to have the table's entries, and they
-//! take turns with the next entry that is still free. The table follows from the backends alone,
-//! address, port and weight, so that nodes agree that never talked to each other; and when a backend
-//! goes, the others keep nearly all entries that they had.
+//! Each backend has an order of its own in which it would like to have the table's entries, and they take turns with
+//! the next entry that is still free. The table follows from the backends alone, address, port and weight, so that
+//! nodes agree without communication; and when a backend goes, the others keep nearly all entries that they had.
 //!
-//! A backend has as many turns as its weight says, at least one. Turns are counted against a power of
+//! The number of a backend's turns follows from its weight, and is at least one. Turns are counted against a power of
 //! two near the mean weight, which stays the same when one of many backends comes or goes.
 
 use std::{net::IpAddr, num::NonZeroU32};
@@ -20,13 +19,13 @@ const SIZES: [u32; 8] = [
 /// The number of backends that the smallest table is made for.
 const FEWEST: u64 = 40;
 
-/// The most backends that a table tells apart.
+/// Maximum number of backends that a table distinguishes.
 pub const MOST_BACKENDS: usize = 1 << 16;
 
 /// The version of the tables: another one where the same backends have another table.
 pub const VERSION: u64 = 1;
 
-/// How many entries a table has at least for each backend.
+/// Minimum number of a table's entries for each backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntriesPerBackend(u32);
 
@@ -65,7 +64,7 @@ impl Default for EntriesPerBackend {
     }
 }
 
-/// What a table depends on of a backend.
+/// The properties of a backend that a table depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Member {
     /// Its address.
@@ -83,7 +82,7 @@ struct Turns {
     place: u32,
     step: u32,
     weight: u64,
-    /// How much of its weight has not led to a turn yet.
+    /// The part of its weight that has not led to a turn yet.
     due: u64,
 }
 
@@ -163,7 +162,7 @@ impl Turns {
     }
 }
 
-/// Which entries somebody has: a bit each, so that they stay in the CPU's caches.
+/// The entries that are taken: a bit each, so that they stay in the CPU's caches.
 struct Taken(Vec<u64>);
 
 impl Taken {
@@ -171,7 +170,7 @@ impl Taken {
         Self(vec![0; size.div_ceil(64) as usize])
     }
 
-    /// Takes the entry. Gives whether it was free.
+    /// Takes the entry. Returns whether it was free.
     fn take(&mut self, place: u32) -> bool {
         let word = &mut self.0[(place / 64) as usize];
         let bit = 1 << (place % 64);

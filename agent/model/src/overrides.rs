@@ -1,4 +1,4 @@
-//! What an operator changes on one node, beside the events.
+//! Changes by an operator on one node, beside the events.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr, num::NonZeroU16, sync::Arc};
 

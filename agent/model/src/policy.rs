@@ -1,4 +1,4 @@
-//! Which backends a frontend may use.
+//! The backends that a frontend may use.
 
 use std::fmt;
 

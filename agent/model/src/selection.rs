@@ -1,11 +1,11 @@
-//! How a frontend selects a backend for a new connection.
+//! Selection of a backend for a new connection.
 
 use std::fmt;
 
 use crate::named::FromName;
 
-/// How a frontend selects a backend for a new connection. Either way a backend's share is weight /
-/// sum of weights.
+/// A frontend's method of selecting a backend for a new connection. Either way a backend's share is
+/// weight / sum of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Selection {
     /// At random.

@@ -1,12 +1,12 @@
-//! Which of two services is the older one.
+//! The order of two services by age.
 
-/// Since when a service is there, as whoever keeps it for all nodes says it: so each node gives a
-/// frontend that two services claim to the same one of them. The lesser is the older.
+/// The age of a service, from the store that keeps it for all nodes: so each node gives a frontend
+/// that two services claim to the same one of them. The lesser is the older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seniority {
-    /// When it was created, in seconds since 1970.
+    /// Time of its creation, in seconds since 1970.
     pub created: i64,
-    /// Which of two comes first that were created in the same second.
+    /// The order of services that were created in the same second.
     pub tie: u64,
 }
 

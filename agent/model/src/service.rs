@@ -1,4 +1,4 @@
-//! A service as the renderer is told of it.
+//! A service in an event.
 
 use std::{net::IpAddr, num::NonZeroU16, sync::Arc};
 
@@ -24,22 +24,21 @@ pub struct Service {
     pub external_ips: Vec<IpAddr>,
     /// Addresses that a load balancer announces.
     pub load_balancer_ips: Vec<IpAddr>,
-    /// Who may use the load balancer addresses; empty for a family: everyone.
+    /// The clients that may use the load balancer addresses; empty for a family: everyone.
     pub load_balancer_source_ranges: Vec<IpNet>,
-    /// Which backends the external frontends use: NodePort, ExternalIP, load balancer.
+    /// Traffic policy of the external frontends: NodePort, ExternalIP, load balancer.
     pub traffic_policy: TrafficPolicy,
-    /// Which backends the ClusterIP frontends use.
+    /// Traffic policy of the ClusterIP frontends.
     pub internal_traffic_policy: TrafficPolicy,
     /// Session affinity in seconds since last use; 0 is off.
     pub session_affinity_timeout: u32,
-    /// How its frontends select a backend; `None`: as the agent's default is.
+    /// Its frontends' method of selecting a backend; `None`: the agent's default.
     pub selection: Option<Selection>,
-    /// How packets from outside get to its backends on other nodes; `None`: as the agent's default is.
+    /// Forwarding of packets from outside to its backends on other nodes; `None`: the agent's default.
     pub forwarding: Option<Forwarding>,
-    /// Those of its ports whose protocol proxies are not to look into; `None`: it does not say.
+    /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Arc<[PortRange]>>,
-    /// How proxies are to treat requests, as JSON that they and nobody else read; `None`: it does not
-    /// say.
+    /// Treatment of requests by proxies, as JSON that only they read; `None`: not given.
     pub profile: Option<Arc<str>>,
     /// Since when it is there. Of two services that claim a frontend the older one has it; one of
     /// which this is not known comes after those of which it is, and among its like by its arrival.
@@ -61,7 +60,7 @@ pub struct ServicePort {
     pub node_port: Option<NonZeroU16>,
     /// Sorted by address and port, each (address, port) once.
     pub endpoints: Vec<Endpoint>,
-    /// What its new connections are shared out among; `None`: its endpoints.
+    /// The split of its new connections; `None`: its endpoints share them.
     pub split: Option<Arc<Split>>,
 }
 

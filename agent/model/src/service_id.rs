@@ -1,4 +1,4 @@
-//! What names a service.
+//! The identity of a service.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How a service port shares its new connections out among several services.
+//! Division of a service port's new connections among several services.
 
 use std::{fmt, net::IpAddr, num::NonZeroU16, sync::Arc};
 
@@ -10,15 +10,15 @@ use crate::{named::FromName, service_id::ServiceId};
 /// that backend by the endpoint's weight. How many endpoints a backend has does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Split {
-    /// What becomes of the share of a backend that cannot be used.
+    /// Treatment of the share of a backend that cannot be used.
     pub mode: SplitMode,
-    /// Which frontends of the port it is for.
+    /// The frontends of the port that it is for.
     pub frontends: SplitFrontends,
     /// In declared order. One that is listed twice counts twice. The sum of the weights fits a u32.
     pub backends: Vec<SplitBackend>,
 }
 
-/// What becomes of the share of a backend that cannot be used.
+/// Treatment of the share of a backend that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SplitMode {
     /// The other backends take it, each in proportion to its weight (linkerd).
@@ -30,26 +30,26 @@ pub enum SplitMode {
     First,
 }
 
-/// Which frontends of its port a split is for. The others select among the port's own endpoints.
+/// The frontends of its port that a split is for. The others select among the port's own endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SplitFrontends {
     /// All of them.
     #[default]
     All,
-    /// Those on ClusterIPs alone (Gateway API, GAMMA).
+    /// Frontends on ClusterIPs alone (Gateway API, GAMMA).
     ClusterIp,
 }
 
 /// One backend of a split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SplitBackend {
-    /// What takes its connections.
+    /// The target of its connections.
     pub target: SplitTarget,
     /// Its share is weight / sum of weights; 0 receives nothing, whatever the others can do.
     pub weight: u32,
 }
 
-/// What stands behind a backend of a split.
+/// The target behind a backend of a split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitTarget {
     /// The endpoints of a service's port, and never that port's own split. The service may be the
@@ -69,7 +69,7 @@ pub enum SplitTarget {
     },
     /// Nothing: a backend that can never be used, whose share counts all the same.
     Invalid {
-        /// Why, for those who look at the split.
+        /// The reason, for display with the split.
         reason: Arc<str>,
     },
 }

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// What `address` is, with its article, if nobody can be reached at it from another host: it names
-/// no single host (unspecified, multicast, broadcast; IPv6 link-local, which each link may have
-/// anew), or never leaves its host (loopback).
+/// Returns the kind of `address`, with its article, if no other host can reach it: it names no
+/// single host (unspecified, multicast, broadcast; IPv6 link-local, which each link may have anew),
+/// or never leaves its host (loopback).
 ///
 /// IPv4 link-local addresses work, and are in use: for DNS caches on nodes, for example.
 pub const fn unusable(address: IpAddr) -> Option<&'static str> {

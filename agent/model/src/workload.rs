@@ -1,11 +1,11 @@
-//! What runs at addresses that are no service's: pods, and machines outside the cluster.
+//! Workloads at addresses that are no service's: pods, and machines outside the cluster.
 
 use std::{fmt, net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use crate::{named::FromName, protocol::Protocol};
 
 /// Something that runs, and the addresses that it answers at. No packet is translated for it: it is
-/// known so that a lookup can say whose an address is.
+/// known so that a lookup can return the owner of an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workload {
     /// Its identity.
@@ -15,24 +15,24 @@ pub struct Workload {
     /// The ports that it declares. A pod answers at others, too; of another workload nothing is
     /// known but these.
     pub ports: Box<[WorkloadPort]>,
-    /// Where it answers at addresses of its node.
+    /// Its ports at addresses of its node.
     pub host_ports: Box<[HostPort]>,
     /// The node that it runs on.
     pub node: Option<Arc<str>>,
-    /// How far its life has got.
+    /// Phase of its life.
     pub phase: Phase,
-    /// Whether it takes connections, where that is said.
+    /// True if it takes connections; `None`: not given.
     pub ready: Option<bool>,
-    /// What made it.
+    /// The object that made it.
     pub owner: Option<WorkloadOwner>,
-    /// The ports whose protocol proxies are not to look into; `None`: it does not say.
+    /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Box<[PortRange]>>,
 }
 
 /// The identity of a workload: shown as `Pod namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadId {
-    /// What it is.
+    /// Its kind.
     pub kind: WorkloadKind,
     /// The namespace, not empty.
     pub namespace: Box<str>,
@@ -51,7 +51,7 @@ impl fmt::Display for WorkloadId {
     }
 }
 
-/// What a workload is.
+/// The kind of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadKind {
     /// A pod. Its addresses are its own at every port.
@@ -80,8 +80,8 @@ impl FromName for WorkloadKind {
     }
 }
 
-/// How far a workload's life has got. Ordered: of two that have one address, it is that of the
-/// first. One that has ended has no address any more, and is none.
+/// Phase of a workload's life. Ordered: of two that have one address, it is that of the first. One
+/// that has ended has no address any more, and is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Phase {
     /// It runs.
@@ -125,7 +125,7 @@ pub struct WorkloadPort {
     pub protocol: Protocol,
 }
 
-/// Where a workload answers at an address of its node.
+/// A port where a workload answers at an address of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
     /// The node's address.
@@ -136,10 +136,10 @@ pub struct HostPort {
     pub protocol: Protocol,
 }
 
-/// What made a workload, by its kind and name in the workload's namespace.
+/// The object that made a workload, by its kind and name in the workload's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkloadOwner {
-    /// `ReplicaSet`, say.
+    /// `ReplicaSet`, for example.
     pub kind: Arc<str>,
     /// Its name.
     pub name: Arc<str>,

@@ -1,4 +1,4 @@
-//! Bytes that nobody vouches for.
+//! Arbitrary bytes as events.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use shunt_model::{Lines, decode};

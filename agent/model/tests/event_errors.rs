@@ -1,8 +1,8 @@
-//! Every way in which an event can be wrong, with the exact text that says so.
+//! Every way in which an event can be wrong, with the exact text of its error.
 
 use shunt_model::Lines;
 
-/// What the second line of an input is reported as, if `line` stands there.
+/// Returns the report on the second line of an input, if `line` stands there.
 fn report(line: &str) -> String {
     let input = format!("\n{line}\n");
     let mut lines = Lines::new(input.as_bytes());

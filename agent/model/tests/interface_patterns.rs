@@ -1,4 +1,4 @@
-//! Which interfaces a pattern means, and what is none.
+//! The interfaces that a pattern means, and texts that are no pattern.
 
 use shunt_model::{Fault, InterfacePattern};
 

@@ -15,7 +15,7 @@ use crate::{
     way::{v6, words},
 };
 
-/// What a process does.
+/// A process's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// `connect(2)`.
@@ -37,45 +37,45 @@ pub struct Socket {
     pub protocol: u8,
     /// The address that it is bound to, of the socket's family; unspecified if it is to none.
     pub bound: IpAddr,
-    /// Whom it is connected to; an IPv4 address that an IPv6 socket has is in the mapped form.
+    /// The address that it is connected to; an IPv4 address that an IPv6 socket has is in the mapped form.
     pub peer: Option<SocketAddr>,
-    /// What programs have left with it.
+    /// The programs' storage of it.
     pub remembered: Remembered,
 }
 
-/// What programs have left with a socket.
+/// The programs' storage of a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// The frontend that it was connected to last.
     pub connected: Option<Connected>,
     /// The one before.
     pub before: Option<Connected>,
-    /// Those that it asked without being connected.
+    /// Frontends that it asked without being connected.
     pub asked: Option<Asked>,
 }
 
 /// A system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What the process does.
+    /// The process's action.
     pub action: Action,
-    /// On which socket.
+    /// The socket.
     pub socket: Socket,
-    /// The address that the process gives, or is to be told. One of IPv4 goes to the program of that
-    /// family, whatever the socket's is: so the kernel does it where a call takes both.
+    /// The address that the process gives, or is to receive. One of IPv4 goes to the program of that family, whatever
+    /// the socket's is: so the kernel does it where a call takes both.
     pub to: SocketAddr,
 }
 
-/// What became of a system call.
+/// Outcome of a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOutcome {
     /// The address that it goes on with; `None` if it fails.
     pub to: Option<SocketAddr>,
-    /// The error that it fails with, a negative number, if the program says which: else it is `EPERM`.
+    /// The error that it fails with, a negative number, if the program sets one: else it is `EPERM`.
     pub error: Option<i32>,
-    /// What is left with the socket.
+    /// The socket's storage after the call.
     pub remembered: Remembered,
-    /// What the program did on its way, in its order.
+    /// The program's actions on its way, in its order.
     pub deeds: Vec<Deed>,
 }
 
@@ -83,8 +83,8 @@ pub struct CallOutcome {
 const ESTABLISHED: u32 = 1;
 const CLOSED: u32 = 7;
 
-/// What an IPv6 socket that is bound to an address which IPv4 does not know has for that in IPv4
-/// (`LOOPBACK4_IPV6` of `net/ipv6.h`).
+/// The IPv4 address of an IPv6 socket that is bound to an address which IPv4 does not know (`LOOPBACK4_IPV6` of
+/// `net/ipv6.h`).
 const OF_IPV6: [u8; 4] = [127, 0, 0, 6];
 
 impl Socket {
@@ -137,7 +137,7 @@ const fn word(bytes: [u8; 4]) -> u32 {
 }
 
 impl Programs {
-    /// What the program at a system call does.
+    /// Runs the program at a system call.
     pub fn call(&mut self, call: &Call, answers: Box<dyn Answers>) -> CallOutcome {
         let Call { action, socket, to } = call;
         let mut shown = socket.shown();

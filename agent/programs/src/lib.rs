@@ -1,6 +1,6 @@
-//! The kernel programs, built for the host: the same source, over tables in memory and a
-//! [`World`](aya_ebpf::world) that answers instead of a kernel. So what a packet would meet can be told
-//! without a packet, a table or a counter of the kernel's being touched.
+//! The kernel programs, built for the host: the same source, over tables in memory and a [`World`](aya_ebpf::world)
+//! that answers instead of a kernel. So the outcome of a packet can be computed without a packet, a table or a counter
+//! of the kernel's being touched.
 
 // The programs' own rooms, see `ebpf/src/main.rs`.
 #[path = "../../../ebpf/src/ctx/mod.rs"]
@@ -24,7 +24,7 @@ mod rewrite;
 #[path = "../../../ebpf/src/socket/mod.rs"]
 mod socket;
 
-// What the programs log through.
+// The macros that the programs log through.
 extern crate aya_ebpf as aya_log_ebpf;
 
 mod calls;

@@ -11,8 +11,8 @@ use aya_ebpf::{
 
 use crate::{hooks, tables};
 
-/// The programs with their tables. There is one set of them in a process: whoever wants another one waits
-/// until this is dropped.
+/// The programs with their tables. There is one set of them in a process: a thread that wants another one waits until
+/// this is dropped.
 #[derive(Debug)]
 pub struct Programs {
     _turn: Turn,
@@ -20,7 +20,7 @@ pub struct Programs {
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        // A copy of a node's tables is large, and nobody may ask again.
+        // A copy of a node's tables is large, and may not be needed again.
         tables::clear();
     }
 }
@@ -36,26 +36,26 @@ pub struct Arrival<'a> {
     pub came_by: u32,
     /// True if the interface's packets have an Ethernet header.
     pub is_ethernet: bool,
-    /// For whom the link's header says it is: `PACKET_HOST` and the others of `linux/if_packet.h`.
+    /// The receiver by the link's header: `PACKET_HOST` and the others of `linux/if_packet.h`.
     pub kind: u32,
-    /// What Shunt has left with it at another hook.
+    /// The tag that Shunt has left with it at another hook.
     pub tag: u16,
 }
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
     /// The packet as it is then.
     pub frame: Vec<u8>,
-    /// What is left with it.
+    /// The tag that is left with it.
     pub tag: u16,
-    /// What the program did on its way, in its order.
+    /// The program's actions on its way, in its order.
     pub deeds: Vec<Deed>,
 }
 
-/// What a program decided.
+/// A program's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// On to the next program, then the stack.
@@ -70,7 +70,7 @@ pub enum Verdict {
     Other(i64),
 }
 
-/// Why a table or a constant could not be set.
+/// The reason for which a table or a constant could not be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetError {
     name: String,
@@ -171,7 +171,7 @@ impl Programs {
         })
     }
 
-    /// What is in the table of this name; of an array what is not all zeros.
+    /// Returns the entries of the table of this name; of an array those that are not all zeros.
     pub fn entries(&self, name: &str) -> Vec<Entry> {
         tables::table(name).map_or_else(Vec::new, Table::entries)
     }
@@ -186,7 +186,7 @@ impl Programs {
         tables::name_at(table)
     }
 
-    /// What the TC program at an interface's ingress does with a packet that comes in.
+    /// Runs the TC program at an interface's ingress on a packet that comes in.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl Programs {
         at_tc(program, packet, answers)
     }
 
-    /// What the TC program at an interface's egress does with a packet that goes out.
+    /// Runs the TC program at an interface's egress on a packet that goes out.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Programs {
         at_tc(program, packet, answers)
     }
 
-    /// What the XDP program does with a frame that comes in.
+    /// Runs the XDP program on a frame that comes in.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl Programs {
         let (action, deeds) = world::run(Place::Driver, answers, run);
         Ok(Outcome {
             verdict: Verdict::of_xdp(action),
-            // SAFETY: the context is of this thread's frame, and nobody writes there now.
+            // SAFETY: the context is of this thread's frame, and nothing writes there now.
             frame: unsafe { bytes(context.data, context.data_end) }.to_owned(),
             tag: 0,
             deeds,
@@ -253,7 +253,7 @@ impl Programs {
     }
 }
 
-/// Where the EtherType is in a frame.
+/// Offset of the EtherType in a frame.
 const ETHERTYPE: usize = 12;
 
 fn at_tc(
@@ -285,7 +285,7 @@ fn at_tc(
     let (action, deeds) = world::run(Place::Tc { link }, answers, run);
     Ok(Outcome {
         verdict: Verdict::of_tc(action),
-        // SAFETY: the context is of this thread's frame, and nobody writes there now.
+        // SAFETY: the context is of this thread's frame, and nothing writes there now.
         frame: unsafe { bytes(context.data, context.data_end) }.to_owned(),
         tag: context.tc_index as u16,
         deeds,

@@ -49,8 +49,8 @@ impl<T: Copy + Send> Constant for Global<T> {
         if bytes.len() != size_of::<T>() {
             return Err(size_of::<T>());
         }
-        // SAFETY: so many bytes are there, every value of which is one of `T` (numbers and arrays of
-        // them), and whoever has the turn is one thread.
+        // SAFETY: so many bytes are there, every value of which is one of `T` (numbers and arrays of them), and one
+        // thread has the turn.
         unsafe {
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().cast(), bytes.len());
         }
@@ -103,7 +103,7 @@ pub(crate) fn forget_sockets() {
     sockets::SOCKETS_ASKED.clear();
 }
 
-/// What the socket at this address has.
+/// Returns the storage of the socket at this address.
 pub(crate) fn remembered(socket: usize) -> Remembered {
     Remembered {
         connected: value(&sockets::SOCKETS_CONNECTED, socket),
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// The tables that only an agent, or iterators, have to do with, the log, and what is told of connections.
+    /// The tables that only an agent, or iterators, have to do with, the log, and the events of connections.
     const OTHERS: [registry::Map; 5] = [
         registry::SOCKETS_CONNECTED,
         registry::SOCKETS_BEFORE,

@@ -1,4 +1,4 @@
-//! What programs ask of a kernel's routes (`struct bpf_fib_lookup` of `linux/bpf.h`), without its unions.
+//! A program's query of a kernel's routes (`struct bpf_fib_lookup` of `linux/bpf.h`), without its unions.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,13 +11,13 @@ const INET6: u8 = 10;
 /// A packet whose way is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WayQuestion {
-    /// By which interface it came in.
+    /// The interface that it came in by.
     pub interface: u32,
-    /// From where it is.
+    /// Its source.
     pub source: IpAddr,
-    /// To where.
+    /// Its destination.
     pub destination: IpAddr,
-    /// How long it is, from the network header on; 0: that does not matter.
+    /// Its length in bytes, from the network header on; 0: of no importance.
     pub length: u16,
 }
 
@@ -28,7 +28,7 @@ pub struct Way {
     pub interface: u32,
     /// The next router, if the destination is not on the link.
     pub gateway: Option<IpAddr>,
-    /// How long a packet may be there.
+    /// Maximum length of a packet there, in bytes.
     pub mtu: u16,
     /// The link address there, and that of the next hop.
     pub link: Option<([u8; 6], [u8; 6])>,
@@ -82,7 +82,7 @@ impl WayQuestion {
         lookup
     }
 
-    /// What is asked.
+    /// Returns the question in a lookup.
     pub fn of(lookup: &FibLookup) -> Self {
         // SAFETY: words, of which an IPv4 address is the first; all of the union were written, or are zeros.
         let (from, to) = unsafe {

@@ -130,7 +130,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
     let http = HttpListeners::open(http.options(families, configuration, counted.service_metrics))?;
     let starting = Starting::begin();
-    // Before anything that may take its time: whoever looks after the process asks meanwhile.
+    // Before anything that may take its time: a supervisor queries the process's health meanwhile.
     let is_pinned = pin_dir.as_deref().is_some_and(has_tables);
     let (queue, requests, mut http) = answer_for_health(http, follows_cluster, is_pinned)?;
     set_up_host(kube_proxy);
@@ -183,7 +183,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     look_for_connections(&datapath, take_over, &queue);
     let (links, addresses, routes) = watch(&mut datapath)?;
     let guests = Guests {
-        // Where ranges tell, they tell alone, as they do the programs.
+        // Ranges that identify the pods count alone, as for the programs.
         routes: (node.pod_cidrs.is_empty() || pods.interfaces.are_known()).then_some(routes),
         ranges: node.pod_cidrs,
     };
@@ -246,14 +246,14 @@ fn answer_for_health(
     let (queue, requests) = queue();
     queue.reports().set_over_pinned_tables(is_pinned);
     if follows_cluster {
-        // Until the cluster says so.
+        // Until the cluster reports that it is.
         queue.reports().set_node_eligible(false);
     }
     let http = HttpServer::start(listeners, Arc::clone(queue.reports()))?;
     Ok((queue, requests, http))
 }
 
-/// What looks at the agent that reads this queue and has this datapath.
+/// Returns the inspector of the agent that reads this queue and has this datapath.
 fn inspector(queue: EventQueue, datapath: &Datapath) -> Inspector {
     let (counters, services) = (datapath.counters(), datapath.services());
     let (counters, services) = (Arc::clone(counters), Arc::clone(services));
@@ -261,8 +261,8 @@ fn inspector(queue: EventQueue, datapath: &Datapath) -> Inspector {
     Inspector::new(queue, datapath.connections(), counters, services, copies)
 }
 
-/// Asks the cluster for the ranges of this node's pods, where no flag says them and they are of use.
-/// Gives whether the agent is to go on: that may take minutes, in which it may be asked to end.
+/// Requests the ranges of this node's pods from the cluster, if no flag gives them and they are of use. Returns whether
+/// the agent is to go on: that may take minutes, in which a signal may end it.
 async fn know_pods(
     node: &mut NodeArgs,
     sources: &mut Sources,
@@ -312,10 +312,11 @@ fn look_for_connections(datapath: &Datapath, take_over: TakeOverArgs, queue: &Ev
     start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
 }
 
-/// What the kernel's routes say, as it changes.
+/// The kernel's routes, as they change.
 type Routes = Receiver<Arc<KnownRoutes>>;
 
-/// Watches the interfaces, with the uplinks if these depend on routes, the host's addresses, and the routes. Begins before the first look at them, so that none is missed.
+/// Watches the interfaces, with the uplinks if these depend on routes, the host's addresses, and the routes. Begins
+/// before the first look at them, so that none is missed.
 fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch, Routes)> {
     let mut links = InterfaceWatch::links().context("cannot watch the interfaces")?;
     let uplinks = datapath.follow_uplinks();

@@ -31,11 +31,11 @@ use crate::cli::{
 /// An event was refused; the others were applied.
 const REFUSED: u8 = 1;
 
-/// How many messages wait for the agent before the file is read on.
+/// Number of messages that may wait for the agent before the file is read on.
 const AHEAD: usize = 4;
 
-/// How many lines wait for their answer before the file is read on. While the agent is busy, they
-/// pile up at its end, and h2 ends a connection there with some thousands of unread small frames.
+/// Number of lines that may wait for their answer before the file is read on. While the agent is busy, they pile up at
+/// its end, and h2 ends a connection there with some thousands of unread small frames.
 const UNANSWERED: usize = 256;
 
 /// Have a running agent apply events
@@ -119,7 +119,7 @@ async fn apply(
                     complain(format_args!("error: {error}"));
                     return Ok(ExitCode::from(NO_ANSWER));
                 }
-                // The agent was told of it, for its status.
+                // The agent received it, for its status.
                 let told = answers.message().await.map_err(|status| refused(&status))?;
                 if told.is_none() {
                     bail!("the agent ended before it answered line {}", error.line);
@@ -154,7 +154,7 @@ async fn apply(
     Ok(status)
 }
 
-/// Sends what a line says, and notes that there is an answer to come. Whether to read on.
+/// Sends the event of a line, and notes that there is an answer to come. Returns whether to read on.
 fn send(
     line: Result<Line, LineError>,
     over_source: bool,
@@ -192,7 +192,7 @@ fn with_over_source(mut message: StreamRequest, over_source: bool) -> StreamRequ
     message
 }
 
-/// What became of a line that was applied, for programs.
+/// Outcome of a line that was applied, for programs.
 #[derive(Debug, Serialize)]
 struct AppliedLine<'a> {
     line: u64,
@@ -238,7 +238,7 @@ impl<'a> AppliedLine<'a> {
     }
 }
 
-/// What became of a line that was refused, for programs.
+/// Outcome of a line that was refused, for programs.
 #[derive(Debug, Serialize)]
 struct RefusedLine<'a> {
     line: u64,
@@ -246,7 +246,7 @@ struct RefusedLine<'a> {
     reason: &'a str,
 }
 
-/// Says that a line was refused: to people on standard error, to programs among the other lines.
+/// Reports that a line was refused: to people on standard error, to programs among the other lines.
 fn refuse(line: u64, reason: &str, output: OutputFormat) -> io::Result<()> {
     match output {
         OutputFormat::Table => {

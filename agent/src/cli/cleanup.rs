@@ -21,7 +21,7 @@ pub(crate) struct CleanupArgs {
     #[arg(long, conflicts_with = "pin_dir")]
     kube_proxy: bool,
 
-    /// Do not wait for connections: say which ones end
+    /// Do not wait for connections: print the ones that end
     #[arg(long, requires = "kube_proxy")]
     now: bool,
 }

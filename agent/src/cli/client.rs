@@ -55,7 +55,7 @@ pub(crate) async fn connect(socket: &Path) -> Result<Channel> {
         .connect()
         .await;
     connected.map_err(|error| {
-        // The errors above it say only that it could not be connected.
+        // The errors above it have only that it could not be connected.
         let cause = anyhow::Error::from(error);
         anyhow!("no agent answers at {path}: {}", cause.root_cause())
     })
@@ -76,12 +76,12 @@ pub(crate) fn control(channel: Channel) -> ControlClient<Channel> {
     ControlClient::new(channel)
 }
 
-/// What the agent says is wrong.
+/// Returns the error that the agent reports.
 pub(crate) fn refused(status: &Status) -> anyhow::Error {
     anyhow!("the agent answers: {}", status.message())
 }
 
-/// What the agent answers, if it makes sense.
+/// Returns the agent's answer, if it makes sense.
 pub(crate) fn understood<T>(answer: Result<T, Malformed>) -> Result<T> {
     answer.context("the agent's answer makes no sense (is it of this version?)")
 }

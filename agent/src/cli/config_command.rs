@@ -33,12 +33,12 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Say what is wrong with a file. Exit status: 0; 1 if something is
+    /// Print what is wrong with a file. Exit status: 0; 1 if something is
     Check {
         /// The file
         file: PathBuf,
     },
-    /// Print all settings that follow from a file, as a file: those that it does not say are comments
+    /// Print all settings that follow from a file, as a file: those that it does not have are comments
     Show {
         /// The file; without one, the defaults
         file: Option<PathBuf>,

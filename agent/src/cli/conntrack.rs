@@ -43,7 +43,7 @@ pub(crate) struct ConntrackArgs {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// How many there are of each, the most first, in place of the connections
+    /// Number of connections of each, the most first, in place of the connections
     #[arg(
         short,
         long,
@@ -71,7 +71,7 @@ enum ConntrackCommand {
     Flush(FlushArgs),
 }
 
-/// Asks and prints.
+/// Queries the agent and prints.
 ///
 /// # Errors
 ///

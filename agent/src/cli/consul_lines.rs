@@ -7,7 +7,7 @@ use crate::cli::table::Table;
 /// So many services are enough for a person.
 const SHOWN: usize = 20;
 
-/// What is one line each; times are shown by `duration`.
+/// Returns the facts of one line each; times are shown by `duration`.
 pub(super) fn lines(
     consul: &Consul,
     duration: impl Fn(u64) -> String,
@@ -74,7 +74,7 @@ pub(super) fn lines(
     ]
 }
 
-/// The queries that are not up to date; what they said last stays.
+/// Returns the queries that are not up to date; their last answers stay.
 pub(super) fn stale(consul: &Consul, duration: impl Fn(u64) -> String) -> Table<3> {
     let mut table = Table::new(["CONSUL SERVICE", "STALE FOR", "REASON"]);
     for stale in consul.stale.iter().take(SHOWN) {
@@ -89,7 +89,7 @@ pub(super) fn stale(consul: &Consul, duration: impl Fn(u64) -> String) -> Table<
     table
 }
 
-/// What is left out.
+/// Returns the services that are left out.
 pub(super) fn skipped(consul: &Consul) -> Table<2> {
     let mut table = Table::new(["SERVICE", "LEFT OUT"]);
     for Untranslated { service, reasons } in consul.skipped.iter().take(SHOWN) {
@@ -100,7 +100,7 @@ pub(super) fn skipped(consul: &Consul) -> Table<2> {
     table
 }
 
-/// Who is served by another datacenter.
+/// Returns the services that another datacenter serves.
 pub(super) fn failed_over(failed_over: &[FailedOver]) -> Table<2> {
     let mut table = Table::new(["SERVICE", "SERVED BY DATACENTER"]);
     for FailedOver {

@@ -24,7 +24,7 @@ use crate::cli::{
     stop::Stop,
 };
 
-/// Where the host's name is, as gethostname(2) has it: in a pod, the pod's.
+/// File with the host's name, as gethostname(2) has it: in a pod, the pod's.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// With a prefix it is the name of a field manager, of which the API takes 128 bytes.
@@ -44,11 +44,11 @@ const METRICS: u16 = 8080;
 /// SIGINT or SIGTERM. RUST_LOG sets what is logged (default: info).
 #[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
-    /// How the API server is reached [default: as every pod of the cluster does]
+    /// Kubeconfig for access to the API server [default: access as every pod of the cluster has it]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Where the API server is, in place of what is configured
+    /// Address of the API server, in place of the configured one
     #[arg(long, value_name = "URL")]
     kube_apiserver: Option<String>,
 
@@ -56,7 +56,7 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "NAME")]
     service_proxy_name: Option<String>,
 
-    /// Whose ExternalWorkloads become endpoints of the Services that select them
+    /// Groups whose ExternalWorkloads become endpoints of the Services that select them
     #[arg(
         long,
         value_enum,
@@ -110,35 +110,35 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "NAME", default_value = "shunt-controller")]
     lease_name: String,
 
-    /// How long the Lease lasts: so long nobody writes if the controller that does is gone
+    /// Duration of the Lease: for so long no controller writes if the one that does is gone
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     lease_duration: Seconds,
 
-    /// How long before its end the Lease is renewed
+    /// Time before the end of the Lease at which it is renewed
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     lease_grace: Seconds,
 
-    /// What no other controller is called [default: the host's name, and the process's number]
+    /// Name that no other controller has [default: the host's name, and the process's number]
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
 
-    /// Where /healthz, /livez and /readyz are answered; an empty address switches it off
+    /// Address of /healthz, /livez and /readyz; an empty address switches it off
     #[arg(long, value_name = "IP:PORT", value_parser = health, default_value = "0.0.0.0:8081")]
     healthz_bind_address: BindAddress,
 
-    /// Where /metrics is answered; an empty address switches it off
+    /// Address of /metrics; an empty address switches it off
     #[arg(long, value_name = "IP:PORT", value_parser = metrics, default_value = "0.0.0.0:8080")]
     metrics_bind_address: BindAddress,
 }
 
-/// Whose ExternalWorkloads.
+/// Group of ExternalWorkloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum GroupArg {
-    /// Nobody's
+    /// None
     Off,
-    /// Those of workload.shunt.io
+    /// ExternalWorkloads of workload.shunt.io
     Shunt,
-    /// Those of workload.linkerd.io
+    /// ExternalWorkloads of workload.linkerd.io
     Linkerd,
 }
 
@@ -158,14 +158,14 @@ fn metrics(text: &str) -> Result<BindAddress, String> {
 }
 
 impl ControllerArgs {
-    /// Where health and metrics are.
+    /// Returns the addresses of health and metrics.
     fn addresses(&self) -> [Option<SocketAddr>; 2] {
         let BindAddress(health) = self.healthz_bind_address;
         let BindAddress(metrics) = self.metrics_bind_address;
         [health, metrics]
     }
 
-    /// With so many files that may be open.
+    /// Returns the controller's options, for so many files that may be open.
     fn options(self, files: u64) -> Result<ControllerOptions> {
         let Self {
             kubeconfig,
@@ -259,7 +259,7 @@ fn probes_at_once(flag: Option<usize>, files: u64) -> Result<usize> {
     }
 }
 
-/// What this controller is called: what is given, or the name of this process among those of all hosts.
+/// Returns the name of this controller: the given one, or the name of this process among those of all hosts.
 fn identified(given: Option<String>) -> Result<String> {
     if let Some(given) = given {
         if given.is_empty() || given.len() > LONGEST_IDENTITY {

@@ -30,8 +30,8 @@ pub(crate) struct ConfirmArgs {
 
 /// Forget the event that waits because it removes more frontends than --max-removal lets it
 ///
-/// What waits behind it follows. The next Resync brings what the event has said, and may wait in its place.
-/// Exit status: 0; 1 if it does not wait, or no longer; 2 without an agent.
+/// The events behind it follow. The next Resync brings its content, and may wait in its place. Exit status: 0; 1 if it
+/// does not wait, or no longer; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct DiscardArgs {
     /// The number of the event, as `shunt status` shows it: a newer one may have come in its place

@@ -1,4 +1,4 @@
-//! Which subcommand runs.
+//! Dispatch of the subcommands.
 
 use std::{env, ffi::OsString, process::ExitCode};
 
@@ -67,7 +67,7 @@ enum Command {
 /// The command line makes no sense.
 const UNUSABLE: u8 = 2;
 
-/// The subcommands as the help shows them, each under what it is for.
+/// The subcommands as the help shows them, each under its purpose.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Run translation",
@@ -166,8 +166,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Description(args) => documents::description(&args),
     };
     result.unwrap_or_else(|error| {
-        // What the kernel's verifier says of a program has lines. None of them can be taken for
-        // the beginning of a message.
+        // The log of the kernel's verifier has several lines. None of them can be taken for the
+        // beginning of a message.
         for (number, line) in causes(&error).lines().enumerate() {
             let start = if number == 0 { "error: " } else { "    " };
             complain(format_args!("{start}{line}"));

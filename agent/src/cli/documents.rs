@@ -1,4 +1,4 @@
-//! What is shipped beside the program and made of it: completions, man pages, the description of the gRPC
+//! Files that are shipped beside the program and made of it: completions, man pages, the description of the gRPC
 //! interface.
 
 use std::{

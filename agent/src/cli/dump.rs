@@ -22,12 +22,12 @@ use crate::cli::{
 
 /// Write all that a packet's way depends on to a file
 ///
-/// The programs' tables and settings, interfaces, routes, neighbours, and what the events say of frontends: what
+/// The programs' tables and settings, interfaces, routes, neighbours, and the frontends of the events: what
 /// `shunt trace --dump FILE` needs, without root and on another machine. Exit status: 0; 1 if the file cannot be
 /// written; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
-    /// Where to; - is standard output. A new file is readable by its owner alone
+    /// Path of the file; - is standard output. A new file is readable by its owner alone
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -43,7 +43,7 @@ pub(crate) struct DumpArgs {
 /// The file cannot be written.
 const UNWRITTEN: u8 = 1;
 
-/// Asks and writes.
+/// Queries the agent and writes.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 ///
-/// If it gives none, or none that makes sense.
+/// If it returns none, or none that makes sense.
 pub(crate) async fn take(channel: Channel) -> Result<Dump> {
     let pieces = inspection(channel).dump(DumpRequest {}).await;
     let mut pieces = pieces.map_err(|status| refused(&status))?.into_inner();

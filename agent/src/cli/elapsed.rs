@@ -1,4 +1,4 @@
-//! How long something lasts, for people.
+//! Durations, for people.
 
 /// Seconds for people: `2d 3h`, `4m 5s`.
 pub(crate) fn duration(seconds: u64) -> String {

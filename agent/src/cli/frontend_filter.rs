@@ -1,4 +1,4 @@
-//! Which frontends are asked for.
+//! Filters for frontends.
 
 use std::net::IpAddr;
 
@@ -6,27 +6,27 @@ use clap::{Args, ValueEnum};
 use shunt_api::view::{Frontend, FrontendKey};
 use shunt_model::FrontendKind;
 
-/// Which frontends are shown: those that are all of this.
+/// Filters for the frontends that are shown; all must match.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FrontendFilter {
-    /// Those of services in this namespace
+    /// Filter by namespace of the service
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// Those of services of this name
+    /// Filter by name of the service
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Those with this address, and those with a backend there
+    /// Filter by address of the frontend, or of a backend
     #[arg(long, value_name = "IP")]
     address: Option<IpAddr>,
 
-    /// Those of this kind
+    /// Filter by kind
     #[arg(long, value_enum, value_name = "KIND", ignore_case = true)]
     kind: Option<Kind>,
 
-    /// Those that differ from the events, or have no backend that takes connections
+    /// Show only frontends that differ from the events, or have no backend that takes connections
     #[arg(long)]
     not_right: bool,
 }
@@ -56,7 +56,7 @@ impl Kind {
 }
 
 impl FrontendFilter {
-    /// Whether the frontend is asked for.
+    /// Returns whether the frontend matches.
     pub(crate) fn takes(&self, frontend: &Frontend) -> bool {
         let Self {
             namespace,
@@ -80,7 +80,7 @@ impl FrontendFilter {
             && (!not_right || is_not_right(frontend))
     }
 
-    /// Whether a frontend is asked for that is not there, of which only the key is known.
+    /// Returns whether a frontend matches that is not there, of which only the key is known.
     pub(crate) fn takes_missing(&self, key: &FrontendKey) -> bool {
         let Self {
             namespace,
@@ -89,7 +89,7 @@ impl FrontendFilter {
             kind,
             not_right: _,
         } = self;
-        // What names a service is no question about one that nobody can name.
+        // The service and the kind of such a frontend are unknown: no filter for them matches.
         namespace.is_none()
             && name.is_none()
             && kind.is_none()
@@ -97,7 +97,7 @@ impl FrontendFilter {
     }
 }
 
-/// Whether it differs from the events, or has no backend that takes connections.
+/// Returns whether it differs from the events, or has no backend that takes connections.
 fn is_not_right(frontend: &Frontend) -> bool {
     let mut backends = frontend.backends.iter();
     frontend.difference.is_some() || !backends.any(|backend| backend.weight > 0)

@@ -10,7 +10,7 @@ use shunt_api::view::{Backend, Frontend};
 
 use crate::cli::{output::ListFormat, split_table::write_splits, table::Table};
 
-/// Writes the frontends in the form that was asked for, if it is one for people; gives whether it was.
+/// Writes the frontends in the requested form, if it is one for people; returns whether it was.
 ///
 /// # Errors
 ///
@@ -50,8 +50,8 @@ pub(crate) fn brief(frontends: &[Frontend]) -> Table<8> {
     table
 }
 
-/// A line for each backend, and one for what a split refuses; each says all that there is to say, so that
-/// a line can be picked out of many.
+/// A line for each backend, and one for what a split refuses; each line is complete, so that it can be picked out of
+/// many.
 fn wide(frontends: &[Frontend]) -> Table<13> {
     let mut table = Table::new([
         "FRONTEND",
@@ -104,7 +104,7 @@ fn wide(frontends: &[Frontend]) -> Table<13> {
     table
 }
 
-/// What there is to say of a frontend by itself.
+/// Returns the facts of a frontend by itself.
 fn facts(frontend: &Frontend) -> [String; 9] {
     let Frontend {
         key,
@@ -147,8 +147,7 @@ fn facts(frontend: &Frontend) -> [String; 9] {
     ]
 }
 
-/// How many backends it has: those that take new connections, and how many there are if that is another
-/// number.
+/// Returns the number of its backends: those that take new connections, and all of them if that is another number.
 fn backends(frontend: &Frontend) -> String {
     let there = frontend.backends.len();
     let taking = frontend.backends.iter();
@@ -160,7 +159,7 @@ fn backends(frontend: &Frontend) -> String {
     }
 }
 
-/// How the kernel's frontend is beside what the events lead to.
+/// Returns the state of the kernel's frontend beside what the events lead to.
 fn state(frontend: &Frontend) -> String {
     frontend
         .difference

@@ -29,7 +29,7 @@ pub(crate) struct InitArgs {
     pins: PinArgs,
 }
 
-/// Mounts what is missing, and says where all is.
+/// Mounts what is missing, and prints all paths.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
             config: Some(config.clone()),
             given: Vec::new(),
         })?;
-        // An agent does without them, and says so in its log.
+        // An agent does without them, and logs that.
         for complaint in settings.netfilter.apply() {
             println!("{complaint}");
         }
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     }
     mount_bpffs(pin_dir)?;
     println!("{} is on a bpf file system", pin_dir.display());
-    // An agent does without it, and says so in its status.
+    // An agent does without it, and shows that in its status.
     match mount_root_cgroup() {
         Ok(Some(path)) => println!("the root of all cgroups is at {}", path.display()),
         Ok(None) => println!(

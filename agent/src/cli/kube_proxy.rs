@@ -8,7 +8,7 @@ use shunt_common::{SCTP, TCP, UDP};
 
 use crate::cli::output::complain;
 
-/// How often it is looked how many connections are left.
+/// Interval at which the connections that are left are counted.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Removes kube-proxy's nftables tables: when no connection goes by them any more, or `now`.

@@ -28,7 +28,7 @@ pub(crate) fn start(filter: EnvFilter) {
     start_in(LogFormat::Text, filter);
 }
 
-/// As [`start`], in this form.
+/// Starts the log as [`start`] does, in this form.
 pub(crate) fn start_in(form: LogFormat, filter: EnvFilter) {
     match form {
         LogFormat::Text => subscribe(filter, io::stderr, io::stderr().is_terminal()),
@@ -43,7 +43,7 @@ pub(crate) fn start_in(form: LogFormat, filter: EnvFilter) {
     }
 }
 
-/// What RUST_LOG lets through, or else `default`.
+/// Returns the filter of RUST_LOG, or else `default`.
 ///
 /// # Errors
 ///

@@ -26,9 +26,9 @@ use crate::cli::{
 /// Nothing is there.
 const NOT_FOUND: u8 = 1;
 
-/// Show who is behind an address or a service: whose it is, the endpoints behind it, the services it is behind
+/// Show what is behind an address or a service: its owner, the endpoints behind it, the services it is behind
 ///
-/// Exit status: 0; 1 if nobody is there, as far as is known; 2 without an agent.
+/// Exit status: 0; 1 if nothing is there, as far as is known; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct LookupArgs {
     /// 10.96.0.10, 10.96.0.10:80, 10.96.0.10:53/udp, fd00::1, [fd00::1]:80, or a service with its
@@ -48,7 +48,7 @@ pub(crate) struct LookupArgs {
     socket: SocketArgs,
 }
 
-/// Asks and prints.
+/// Queries the agent and prints.
 ///
 /// # Errors
 ///

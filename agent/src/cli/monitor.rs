@@ -26,15 +26,15 @@ use crate::cli::{
 
 /// Show what becomes of connections and packets, as it happens
 ///
-/// Connections that are opened and that end, packets that are refused and dropped, and why. The kernel programs tell of it
-/// only while somebody watches; docs/monitor.md says what that costs. What was lost is counted and shown. Exit status: 0;
-/// 2 without an agent, or if it ends.
+/// Connections that are opened and that end, packets that are refused and dropped, and why. The kernel programs report
+/// it only while a client watches; docs/monitor.md has the cost of that. What was lost is counted and shown. Exit
+/// status: 0; 2 without an agent, or if it ends.
 #[derive(Debug, Args)]
 pub(crate) struct MonitorArgs {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// Tell of one connection in so many, with all of its events, and of one packet in so many
+    /// Show one connection in so many, with all of its events, and one packet in so many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     sample: u32,
 
@@ -50,7 +50,7 @@ pub(crate) struct MonitorArgs {
     socket: SocketArgs,
 }
 
-/// How events are printed.
+/// Form of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum EventFormat {
     /// A line each
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode> {
     })
 }
 
-/// What is printed, and how much of it.
+/// Form of the output, and the number of events that are left.
 struct Printer {
     form: EventFormat,
     left: Option<u64>,
@@ -113,7 +113,7 @@ struct Lost {
 }
 
 impl Printer {
-    /// Prints these, and that so many were lost since the begin. Gives whether more is to be printed.
+    /// Prints these, and that so many were lost since the begin. Returns whether more is to be printed.
     fn print(&mut self, events: &[FlowEvent], lost: u64) -> io::Result<bool> {
         let wanted = self.left.map_or(events.len(), |left| {
             usize::try_from(left).map_or(events.len(), |left| left.min(events.len()))

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use shunt_model::{Escaped, must_be_escaped};
 
-/// How something is printed.
+/// Form of an output.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// Aligned columns
@@ -20,26 +20,26 @@ pub(crate) enum OutputFormat {
     Json,
 }
 
-/// How a list is printed.
+/// Form of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ListFormat {
     /// Aligned columns, a line each
     #[default]
     Table,
-    /// Aligned columns with all that there is to say, in every line
+    /// Aligned columns with all facts, in every line
     Wide,
     /// JSON on one line, for programs
     Json,
 }
 
-/// Writes to standard output. Whoever reads it may have seen enough before the end.
+/// Writes to standard output. The reader may close it before the end.
 pub(crate) fn print(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> io::Result<()> {
     print_while_read(write).map(|_is_read| ())
 }
 
-/// As [`print`]; gives whether anybody may read more.
+/// Writes as [`print`] does. Returns whether the output is still read.
 pub(crate) fn print_while_read(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> io::Result<bool> {
@@ -56,7 +56,7 @@ pub(crate) fn complain(text: impl fmt::Display) {
     eprintln!("{}", Escaped(text));
 }
 
-/// An error with its causes, in one line; a cause that the text before it says already is not said again.
+/// Returns an error with its causes, in one line; a cause that the text before it has already is left out.
 pub(crate) fn causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

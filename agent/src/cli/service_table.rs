@@ -1,4 +1,4 @@
-//! What is counted of each service port, as a table for people.
+//! The counts of each service port, as a table for people.
 
 use std::{
     collections::BTreeMap,

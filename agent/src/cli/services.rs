@@ -28,11 +28,11 @@ const SHOWN: usize = 20;
 
 /// Show the frontends that are live, as the kernel's tables have them
 ///
-/// A line each, or with `-o wide` a line for each backend. Where kernel and events differ, that is said
-/// on standard error, in the column STATE, and in the field `difference`
-/// of JSON: `unknown`, `changed`. What is counted of each service port, all its frontends together,
-/// is a table of its own, and the field `counters` of JSON. Whether processes of the node itself are
-/// left out, against what the agent was told, is said on standard error too. Exit status: 0; 2 without an agent.
+/// A line each, or with `-o wide` a line for each backend. Differences between kernel and events are shown on standard
+/// error, in the column STATE, and in the field `difference` of JSON: `unknown`, `changed`. The counts of each service
+/// port, all its frontends together, are a table of their own, and the field `counters` of JSON. If processes of the
+/// node itself are left out, against the agent's settings, standard error shows that too. Exit status: 0; 2 without an
+/// agent.
 #[derive(Debug, Args)]
 pub(crate) struct ServicesArgs {
     #[command(flatten)]
@@ -49,16 +49,16 @@ pub(crate) struct ServicesArgs {
     socket: SocketArgs,
 }
 
-/// What was found.
+/// The result.
 struct Found {
-    /// The frontends that are asked for.
+    /// The frontends that match the filters.
     live: Vec<Frontend>,
     /// The differences among them, in words.
     differences: Vec<String>,
     sockets: SocketLb,
 }
 
-/// Asks and prints.
+/// Queries the agent and prints.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ async fn ask(channel: Channel, filter: &FrontendFilter) -> Result<Found> {
     })
 }
 
-/// Says on standard error what is not as it should be.
+/// Prints the problems on standard error.
 fn remark(found: &Found) {
     let Found {
         live: _,
@@ -162,7 +162,7 @@ fn difference(key: FrontendKey, difference: Difference) -> String {
     format!("{key} {what}")
 }
 
-/// Which processes of the node reach none of this, though they were to; `None` if all do.
+/// Returns the processes of the node that reach none of this, though they were to; `None` if all do.
 fn left_out(sockets: &SocketLb) -> Option<String> {
     let SocketLb {
         mode,

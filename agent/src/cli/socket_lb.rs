@@ -1,4 +1,4 @@
-//! What the log says of translation at the socket.
+//! The log of translation at the socket.
 
 use shunt_datapath::{SocketLb, SocketStatus};
 use tracing::{info, warn};

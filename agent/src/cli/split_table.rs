@@ -1,4 +1,4 @@
-//! How frontends share their connections out among services, as a table for people.
+//! The split of frontends' connections among services, as a table for people.
 
 use std::{
     collections::BTreeSet,

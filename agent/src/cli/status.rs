@@ -32,10 +32,10 @@ use crate::cli::{
 /// So many conflicts and differences are enough for a person.
 const SHOWN: usize = 20;
 
-/// What is wrong with a service port without one.
+/// Note on a service port without one.
 const NO_MAGLEV_TABLE: &str = "its Maglev table does not fit: it selects at random (--max-slots)";
 
-/// What is wrong with a backend of a service in mode dsr without a node.
+/// Note on a backend of a service in mode dsr without a node.
 const UNLOCATED: &str = "its node is unknown: packets for it go on by SNAT";
 
 /// Show how the agent is: events, interfaces, conflicts, tables, counters
@@ -54,7 +54,7 @@ pub(crate) struct StatusArgs {
     socket: SocketArgs,
 }
 
-/// Asks and prints.
+/// Queries the agent and prints.
 ///
 /// # Errors
 ///
@@ -183,7 +183,7 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     section(output, &counters)
 }
 
-/// What sources know and the datapath does not have.
+/// Writes what sources have and the datapath does not.
 fn write_left_out(status: &Status, output: &mut impl Write) -> io::Result<()> {
     let of_source = status.source.iter().map(|source| &source.untranslated);
     let of_local = status.local_api.iter().map(|local| &local.untranslated);
@@ -212,7 +212,7 @@ fn write_left_out(status: &Status, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What has gone over to other datacenters, and the gateways to them.
+/// Writes the services that other datacenters serve, and the gateways to them.
 fn write_gateways(status: &Status, output: &mut impl Write) -> io::Result<()> {
     let of_consul = status
         .consul
@@ -232,7 +232,7 @@ fn write_gateways(status: &Status, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What is one line each.
+/// Returns the facts of one line each.
 fn summary(status: &Status) -> Table<2> {
     let addresses = status.node_ips.iter().map(|ip| {
         if status.own_node_ips.contains(ip) {
@@ -376,7 +376,7 @@ fn source_lines(source: &Source) -> [(&'static str, String); 4] {
     ]
 }
 
-/// What is registered with the agent itself.
+/// Returns the lines of services that are registered with the agent itself.
 fn local_lines(local: &LocalApi) -> Vec<(&'static str, String)> {
     let LocalApi {
         address,
@@ -418,7 +418,7 @@ fn local_lines(local: &LocalApi) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What is known of other datacenters without Consul.
+/// Returns the state of the federation, which needs no Consul.
 fn federated(federation: &Federation) -> String {
     let Federation {
         datacenter,
@@ -442,7 +442,7 @@ fn federated(federation: &Federation) -> String {
     format!("datacenter {datacenter}, {role}: {state}")
 }
 
-/// Whose connections are translated at the socket, where, and by what.
+/// Returns the mode of translation at the socket, the cgroup, and the hooks.
 fn socket_lb(sockets: &SocketLb) -> String {
     let SocketLb {
         mode,
@@ -483,7 +483,7 @@ fn stale_sockets(sockets: &StaleSockets) -> String {
     }
 }
 
-/// Who watches, and what was lost to them.
+/// Returns the number of watchers, and of the events that they received or lost.
 fn monitor(monitor: MonitorUse) -> String {
     let MonitorUse {
         watchers,
@@ -493,7 +493,7 @@ fn monitor(monitor: MonitorUse) -> String {
     format!("{watchers} watch; {told} events were told, {lost} lost")
 }
 
-/// Whether the agent takes over from kube-proxy, and what is left of that.
+/// Returns whether the agent takes over from kube-proxy, and what is left of that.
 fn take_over(take_over: &TakeOver) -> String {
     let TakeOver {
         active,

@@ -1,4 +1,4 @@
-//! `shunt drain`, `undrain` and `weight`: what an operator changes on this node, whatever events say.
+//! `shunt drain`, `undrain` and `weight`: an operator's changes on this node, which override events.
 
 use std::{net::IpAddr, num::NonZeroU16, process::ExitCode, str::FromStr};
 
@@ -18,18 +18,18 @@ use crate::cli::{
     steered::write_applied,
 };
 
-/// What is done and what is not.
+/// Exit status if the agent refuses.
 const NOT_DONE: u8 = 1;
 
 /// The endpoints that are meant.
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
 struct DrainedArgs {
-    /// Those with this address, and this port if one is given: 10.1.1.3, 10.1.1.3:8080, [fd00::1]:80
+    /// Endpoints with this address, and this port if one is given: 10.1.1.3, 10.1.1.3:8080, [fd00::1]:80
     #[arg(value_name = "ADDRESS[:PORT]")]
     place: Option<EndpointPlace>,
 
-    /// Those on the node of this name, as far as the events say where endpoints are
+    /// Endpoints on the node of this name, as far as the events name the nodes of endpoints
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 }
@@ -42,7 +42,7 @@ impl DrainedArgs {
     }
 }
 
-/// Where an endpoint is.
+/// Place of an endpoint.
 #[derive(Debug, Clone, Copy)]
 struct EndpointPlace {
     ip: IpAddr,
@@ -82,7 +82,7 @@ impl FromStr for ServiceName {
     }
 }
 
-/// Have endpoints on this node's tables get no new connection, whatever events say
+/// Have endpoints on this node's tables get no new connection, regardless of events
 ///
 /// Connections that they have go on. It holds for endpoints that come later too, and after a restart of the
 /// agent, until `shunt undrain` or the end that --for gives. Exit status: 0; 1 if the agent refuses; 2
@@ -100,7 +100,7 @@ pub(crate) struct DrainArgs {
     socket: SocketArgs,
 }
 
-/// Take back what `shunt drain` has said of the same address, port or node
+/// Take back `shunt drain` for the same address, port or node
 ///
 /// Exit status: 0; 1 if there is no such drain; 2 without an agent.
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ pub(crate) struct UndrainArgs {
     socket: SocketArgs,
 }
 
-/// Give an endpoint of a service another weight on this node, whatever events say
+/// Give an endpoint of a service another weight on this node, regardless of events
 ///
 /// It holds after a restart of the agent, too, until --reset or the end that --for gives. Exit status: 0; 1 if
 /// the agent refuses; 2 without an agent.
@@ -130,7 +130,7 @@ pub(crate) struct WeightArgs {
     #[arg(value_name = "WEIGHT", required_unless_present = "reset")]
     weight: Option<u32>,
 
-    /// The weight that the events say, again
+    /// Use the weight of the events again
     #[arg(long, conflicts_with_all = ["weight", "time"])]
     reset: bool,
 

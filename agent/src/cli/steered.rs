@@ -1,4 +1,4 @@
-//! What became of an operator's command, in words.
+//! The outcome of an operator's command, in words.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! What ends an agent or a controller: a signal.
+//! The signals that end an agent or a controller.
 
 use std::io;
 

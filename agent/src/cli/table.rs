@@ -23,12 +23,12 @@ impl<const N: usize> Table<N> {
         Self { rows: Vec::new() }
     }
 
-    /// Whether it has nothing but headings.
+    /// Returns whether it has nothing but headings.
     pub(crate) const fn is_empty(&self) -> bool {
         self.rows.len() <= 1
     }
 
-    /// Adds a row at the end. What is in a cell stays in it, whoever chose the text.
+    /// Adds a row at the end. The text of a cell stays in it, whatever its source.
     pub(crate) fn push(&mut self, row: [String; N]) {
         self.rows.push(row.map(|cell| Escaped(cell).to_string()));
     }

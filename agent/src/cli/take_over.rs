@@ -11,14 +11,14 @@ use tracing::{info, warn};
 
 use crate::cli::flags::take_over::TakeOver;
 
-/// How often it is looked whether kube-proxy's rules and connections have gone.
+/// Interval of the checks for kube-proxy's rules and connections.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// At every so many of these looks, connections are counted also while rules are there: netfilter
 /// lists all that it has.
 const COUNTED: u32 = 6;
 
-/// What kube-proxy has left on this host.
+/// Rules and connections of kube-proxy on this host.
 struct Left {
     rules: KubeProxyRules,
     /// Connections that netfilter translates, if they were counted.
@@ -26,7 +26,7 @@ struct Left {
 }
 
 impl Left {
-    /// Looks. Connections are counted if `counts` says so of the rules.
+    /// Reads both. Connections are counted if `counts` returns true for the rules.
     fn look(counts: fn(&KubeProxyRules) -> bool) -> io::Result<Self> {
         let rules = KubeProxyRules::find()?;
         let connections = counts(&rules).then(KubeProxyRules::translated);
@@ -41,7 +41,7 @@ impl Left {
     }
 }
 
-/// What is left to kube-proxy's rules, and who is told of it.
+/// The take-over from kube-proxy's rules, and its reports.
 struct Taking {
     mode: TakeOver,
     unknown: UnknownConnections,
@@ -49,8 +49,8 @@ struct Taking {
     reports: Arc<Reports>,
 }
 
-/// Says what kube-proxy has left on this host, and leaves connections that are not known to that, for
-/// as long as `mode` says. `reports` show it.
+/// Logs what kube-proxy has left on this host, and leaves connections that are not known to that, for as long as `mode`
+/// requires. `reports` show it.
 pub(crate) fn start_to_take_over(
     mode: TakeOver,
     unknown: UnknownConnections,
@@ -66,7 +66,7 @@ pub(crate) fn start_to_take_over(
         },
         reports,
     };
-    // Whether they can be counted decides nothing.
+    // The connections do not matter at the start.
     taking.begin(Left::look(|_| false));
     tokio::spawn(taking.follow());
 }

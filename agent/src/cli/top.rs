@@ -36,7 +36,7 @@ use crate::cli::{
 /// terminal of any size; NO_COLOR leaves the colours out. Exit status: 0; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// How often the agent is asked
+    /// Interval at which the agent is queried
     #[arg(short, long, value_name = "DURATION", default_value = "1s")]
     interval: Seconds,
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: TopArgs) -> Result<ExitCode> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         bail!("`shunt top` needs a terminal: `shunt services --watch` writes to a file or a pipe");
     }
-    // A socket that is not the agent's is said before the screen is taken.
+    // A socket that is not the agent's is reported before the screen is taken.
     let there = with_agent(&socket, async |_| Ok(ExitCode::SUCCESS))?;
     if there != ExitCode::SUCCESS {
         return Ok(there);

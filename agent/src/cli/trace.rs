@@ -19,17 +19,17 @@ use crate::cli::{
     output::{self, OutputFormat, causes, complain},
 };
 
-/// Say what this node would do with a packet now, step by step
+/// Show what this node would do with a packet now, step by step
 ///
 /// On copies of the live tables, or of those in a dump: no connection is made, nothing is counted, no packet is sent.
 /// Exit status: 0; 1 if there can be no such packet, or the dump cannot be read; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// From whom the packet is. Without a port, from 40000
+    /// Sender of the packet. Without a port, from 40000
     #[arg(long, value_name = "IP[:PORT]")]
     from: Sender,
 
-    /// To where, and by which protocol: tcp, which is the default, udp or sctp
+    /// Destination of the packet, and its protocol: tcp, which is the default, udp or sctp
     #[arg(long, value_name = "IP:PORT[/PROTOCOL]")]
     to: Destination,
 
@@ -38,7 +38,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "process")]
     interface: Option<String>,
 
-    /// Ask about the system call of a process at that address, not about a packet
+    /// Trace the system call of a process at that address, not a packet
     #[arg(long)]
     process: bool,
 
@@ -46,15 +46,15 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FLAGS", default_value = "syn")]
     flags: Flags,
 
-    /// How long the packet is, from its IP header on. Without it, as short as can be
+    /// Length of the packet, from its IP header on. Without it, as short as can be
     #[arg(long, value_name = "BYTES")]
     length: Option<u16>,
 
-    /// Ask about so many packets, of differing source ports, one after the other: the steps are those of the first
+    /// Trace so many packets, of differing source ports, one after the other: the steps are those of the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
 
-    /// A dump to ask in place of an agent, as `shunt dump` writes it
+    /// Dump to use in place of an agent, as `shunt dump` writes it
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
 
@@ -69,7 +69,7 @@ pub(crate) struct TraceArgs {
 /// There can be no such packet, or no such dump.
 const NOTHING: u8 = 1;
 
-/// Asks and prints.
+/// Queries the agent and prints.
 ///
 /// # Errors
 ///

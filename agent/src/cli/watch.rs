@@ -1,4 +1,4 @@
-//! A question that is asked again and again.
+//! A query that is repeated.
 
 use std::{
     io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _},
@@ -12,13 +12,13 @@ use tokio::time::sleep;
 
 use crate::cli::{flags::duration::Seconds, output::print_while_read};
 
-/// What a terminal obeys: the cursor to the upper left corner, and nothing on the screen.
+/// Control sequences of a terminal: the cursor to the upper left corner, and nothing on the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
-/// Whether a question is asked again.
+/// Repetition of a query.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WatchArgs {
-    /// Ask again and again, every two seconds or as often as it says
+    /// Repeat the query, every two seconds or at the given interval
     #[arg(
         short,
         long,
@@ -31,13 +31,13 @@ pub(crate) struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Asks by `ask`, and writes what it gives; again if that was asked for, until nobody reads it. Each
-    /// answer is what is there then: a terminal shows the last one, whatever else reads it gets all of
-    /// them, those for people with an empty line between two.
+    /// Queries by `ask`, and writes the result; repeatedly if a flag requests that, until the output is closed. Each
+    /// answer is the state at its time: a terminal shows the last one, any other reader gets all of them, those for
+    /// people with an empty line between two.
     ///
     /// # Errors
     ///
-    /// What `ask` says, or the output cannot be written.
+    /// An error of `ask`, or the output cannot be written.
     pub(crate) async fn follow<W>(
         self,
         is_for_people: bool,

@@ -39,22 +39,22 @@ use crate::{
     },
 };
 
-/// How many changes may wait before those who watch do.
+/// Number of changes that may wait before their watches do.
 const AHEAD: usize = 256;
 
-/// How many statuses are read and written at once.
+/// Number of statuses that are read and written at once.
 const AT_ONCE: usize = 8;
 
-/// How often the controller looks around if nothing happens.
+/// Interval at which the controller looks around if nothing happens.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// How often all statuses are looked at: somebody may have changed ours.
+/// Interval at which all statuses are looked at: another writer may have changed ours.
 const RECHECK: Duration = Duration::from_mins(10);
 
-/// How long an answer about the Lease may take.
+/// Maximum time of an answer about the Lease.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Which route: its kind, name, and what no other one of that name has or had.
+/// Key of a route: its kind, its name, and the uid that no other one of that name has or had.
 type Key = (RouteKind, ServiceId, Box<str>);
 
 /// The one writer of the status of routes.
@@ -89,7 +89,7 @@ impl Controller {
         })
     }
 
-    /// What is measured, for whoever shows it.
+    /// Returns the meters and the reports, for display.
     pub(crate) fn meters(&self) -> (&Arc<ControllerMeters>, &Arc<Reports>) {
         (&self.meters, &self.reports)
     }
@@ -98,7 +98,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// There is no way to talk to the server.
+    /// There is no way to reach the server.
     pub async fn run(self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self {
             options,
@@ -188,24 +188,24 @@ fn watch_all(
     (defined, changes)
 }
 
-/// What the controller is at.
+/// State of the controller.
 struct Work {
     client: Client,
     ballot: Ballot,
     meters: Arc<ControllerMeters>,
     observed: Observed,
-    /// What the status of routes says, as far as that is known: what was written or read, or what the
+    /// Known content of the routes' statuses: what was written or read, or what the
     /// server has refused for good.
     known: HashMap<Key, Report>,
-    /// What they are to say.
+    /// Reports that are to be written.
     due: VecDeque<Report>,
     writing: JoinSet<(Report, Result<Done, WriteError>)>,
-    /// Those routes whose status is being looked at.
+    /// Routes whose status is being looked at.
     busy: HashSet<Key>,
     /// True if one of them is due again.
     is_late: bool,
     backoff: Backoff,
-    /// When the server may be asked again.
+    /// Time from which requests to the server are allowed again.
     rest_until: Option<Instant>,
 }
 
@@ -293,7 +293,7 @@ impl Work {
             && self.writing.len() < AT_ONCE
             && let Some(report) = self.due.pop_front()
         {
-            // Two at work on one status could end with what the earlier one says.
+            // Two at work on one status could end with the content of the earlier one.
             if !self.busy.insert(key(&report)) {
                 self.is_late = true;
                 continue;

@@ -1,4 +1,4 @@
-//! Which of several controllers is the one that writes.
+//! Election of the one of several controllers that writes.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,12 +14,12 @@ use tracing::{info, warn};
 
 use crate::{controllers::options::LeaseOptions, source::kubernetes::watch::backoff::Backoff};
 
-/// How long giving the Lease back may take.
+/// Maximum time for giving the Lease back.
 const RELEASE: Duration = Duration::from_secs(3);
 
 /// A candidate, for as long as this is there.
 pub(super) struct Election {
-    /// Whether it leads, as far as it knows: a moment later another one may.
+    /// True if it leads, as far as it knows: a moment later another one may.
     pub(super) leads: watch::Receiver<bool>,
     task: JoinHandle<()>,
 }
@@ -47,7 +47,7 @@ impl Ballot {
     ///
     /// # Errors
     ///
-    /// The server does not say.
+    /// The server does not answer.
     pub(super) async fn is_won(&self) -> Result<bool, kube::Error> {
         let lease = self.leases.get_opt(&self.name).await?;
         let spec = lease.and_then(|lease| lease.spec);
@@ -61,7 +61,7 @@ impl Ballot {
 }
 
 /// Returns whether a Lease is that of `identity`, and not over at `now`. Its times are this candidate's own
-/// then, so nobody else's clock counts.
+/// then, so no other host's clock counts.
 fn holds(lease: &LeaseSpec, identity: &str, now: SystemTime) -> bool {
     let LeaseSpec {
         holder_identity,
@@ -94,7 +94,7 @@ impl Election {
     }
 }
 
-/// Stands for election until nobody wants to know any more.
+/// Stands for election until there is no receiver any more.
 async fn stand(
     client: Client,
     namespace: String,
@@ -146,8 +146,8 @@ async fn candidate(
         .await
 }
 
-/// Tells whether the candidate leads, until nobody wants to know any more, or it has to stand anew: a
-/// manager does not come to terms with a Lease that somebody has removed.
+/// Notifies `leads` whether the candidate leads, until it has no receiver any more, or it has to stand anew: a
+/// manager does not come to terms with a Lease that was removed.
 async fn follow(
     manager: LeaseManager,
     ballot: &Ballot,

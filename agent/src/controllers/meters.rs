@@ -1,4 +1,4 @@
-//! What is measured of the controller, and whether it is alive.
+//! Meters of the controller, and whether it is alive.
 
 use std::{
     sync::{Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering},
@@ -9,23 +9,23 @@ use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge}
 
 use crate::{runtime::meters::Label, source::kubernetes::routes::book::RouteKind};
 
-/// How long the controller may do nothing at all. It looks around every few seconds.
+/// Maximum time in which the controller may do nothing at all. It looks around every few seconds.
 const ALIVE: Duration = Duration::from_mins(1);
 
-/// What became of a look at a route's status.
+/// Outcome of a look at a route's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrote {
     /// It was another one, and is right now.
     Written,
     /// It was right already, or the route has changed meanwhile, or is gone.
     Nothing,
-    /// Somebody else wrote at the same time: it is tried again.
+    /// Another writer was there at the same time: it is tried again.
     Conflict,
     /// The server could not: it is tried again.
     Failed,
     /// The server does not take it: it is not tried again before something changes.
     Refused,
-    /// Somebody else leads.
+    /// Another controller leads.
     NotLeading,
 }
 
@@ -51,10 +51,10 @@ impl Wrote {
     }
 }
 
-/// What is done to a slice.
+/// Operations on a slice.
 const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
 
-/// What becomes of a look at the slices of a Service.
+/// Outcomes of a look at the slices of a Service.
 const SYNCS: [&str; 8] = [
     "nothing",
     "written",
@@ -66,47 +66,47 @@ const SYNCS: [&str; 8] = [
     "not_leading",
 ];
 
-/// What becomes of a look at a workload.
+/// Outcomes of a look at a workload.
 const PROBES: [&str; 3] = ["success", "failure", "unknown"];
 
-/// What is measured of a controller, for whoever looks at it.
+/// Meters of a controller, for display.
 #[derive(Debug)]
 pub(crate) struct ControllerMeters {
     /// 1 while it leads.
     pub(crate) leads: Gauge,
-    /// How many routes there are.
+    /// Number of routes.
     pub(crate) routes: Family<Label, Gauge>,
-    /// What became of each look at a status.
+    /// Outcomes of looks at statuses.
     pub(crate) statuses: Family<Label, Counter>,
-    /// What is measured of workloads and their slices.
+    /// Meters of workloads and their slices.
     pub(crate) workloads: WorkloadMeters,
     is_ready: AtomicBool,
     workloads_are_ready: AtomicBool,
     last_round: Mutex<Instant>,
 }
 
-/// What is measured of workloads and their slices.
+/// Meters of workloads and their slices.
 #[derive(Debug, Default)]
 pub(crate) struct WorkloadMeters {
     /// ExternalWorkloads, by their group.
     pub(crate) workloads: Family<Label, Gauge>,
-    /// Those that nobody can read.
+    /// Workloads that cannot be read.
     pub(crate) unreadable: Gauge,
-    /// Those that a Service selects and leaves out.
+    /// Workloads that a Service selects and leaves out.
     pub(crate) left_out: Gauge,
-    /// Those that have an address which they may not have.
+    /// Workloads that have an address which they may not have.
     pub(crate) refused: Gauge,
     /// Our slices, and their endpoints.
     pub(crate) slices: Gauge,
     pub(crate) endpoints: Gauge,
     /// Writes of slices that the server has confirmed, by operation.
     pub(crate) writes: Family<Label, Counter>,
-    /// What became of each look at the slices of a Service.
+    /// Outcomes of looks at the slices of Services.
     pub(crate) syncs: Family<Label, Counter>,
     /// Services that wait for one, and those that were given up.
     pub(crate) waiting: Gauge,
     pub(crate) given_up: Gauge,
-    /// How often one was given up.
+    /// Number of times that one was given up.
     pub(crate) drops: Counter,
     /// Workloads that are looked at.
     pub(crate) probed: Gauge,
@@ -120,7 +120,7 @@ impl Default for ControllerMeters {
     fn default() -> Self {
         let statuses = Family::<Label, Counter>::default();
         for wrote in Wrote::ALL {
-            // Zero is said, too.
+            // Zero is shown, too.
             drop(statuses.get_or_create(&[("result", wrote.name())]));
         }
         let workloads = WorkloadMeters::default();
@@ -164,12 +164,12 @@ impl ControllerMeters {
         self.is_ready.store(true, Ordering::Relaxed);
     }
 
-    /// What workloads and slices are made of is known, too, or nobody asks for it.
+    /// Notes that the data for workloads and slices are known, too, or not needed.
     pub(super) fn set_workloads_ready(&self) {
         self.workloads_are_ready.store(true, Ordering::Relaxed);
     }
 
-    /// So many workloads of each group, ours first; so many that nobody can read, that are left out, or that are
+    /// Sets the numbers of workloads of each group, ours first; of those that cannot be read, are left out, or are
     /// refused.
     pub(super) fn set_workloads(
         &self,

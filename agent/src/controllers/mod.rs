@@ -1,4 +1,4 @@
-//! What one process does for a whole cluster, whatever its nodes do: the status of routes, and
+//! Work of one process for a whole cluster, independent of its nodes: the status of routes, and
 //! endpoints of workloads outside the cluster ([`workloads`]).
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! What is known of the cluster, and what follows from it for each route.
+//! Known state of the cluster, and what follows from it for each route.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,7 +21,7 @@ use crate::source::kubernetes::{
     watch::step::Step,
 };
 
-/// What is new.
+/// A change in the cluster.
 #[derive(Debug)]
 pub(super) enum Change {
     Service(Step<Service>),
@@ -50,22 +50,22 @@ pub(super) struct Observed {
     links: CustomLinks,
 }
 
-/// What the status of a route is to say.
+/// Content that the status of a route is to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) kind: RouteKind,
     pub(super) id: ServiceId,
-    /// What no other object has or had.
+    /// The uid, which no other object has or had.
     pub(super) uid: Box<str>,
     /// The group and version of the route.
     pub(super) api_version: Box<str>,
-    /// Of which generation of the route it says it.
+    /// The generation of the route that it is about.
     pub(super) generation: i64,
     /// For each Service among its parents.
     pub(super) parents: Vec<ParentReport>,
 }
 
-/// What the status of a route is to say of one parent.
+/// Content that the status of a route is to have for one parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParentReport {
     /// The reference as the route has it.
@@ -145,7 +145,7 @@ impl Observed {
         self.services_link.is_complete && self.links.are_complete()
     }
 
-    /// What each route's status is to say.
+    /// Returns the content that each route's status is to have.
     pub(super) fn reports(&self) -> impl Iterator<Item = Report> {
         let kinds = RouteKind::ALL.into_iter();
         kinds.flat_map(move |kind| {
@@ -154,7 +154,7 @@ impl Observed {
         })
     }
 
-    /// How many routes of this kind there are.
+    /// Returns the number of routes of this kind.
     pub(super) fn count(&self, kind: RouteKind) -> usize {
         self.book.routes(kind).count()
     }
@@ -184,7 +184,7 @@ impl Observed {
     }
 }
 
-/// The reference as a status has it: with what is said, and nothing else.
+/// The reference as a status has it: with what is given, and nothing else.
 fn written(parent: &ParentRef) -> Value {
     let ParentRef {
         group,

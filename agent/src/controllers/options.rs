@@ -6,17 +6,17 @@ use crate::{
     controllers::workloads::options::WorkloadOptions, source::kubernetes::watch::client::ApiServer,
 };
 
-/// What the controller has to be told.
+/// Options of the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerOptions {
-    /// How the API server is reached.
+    /// Access to the API server.
     pub api_server: ApiServer,
     /// The name of the proxy, if its agents serve only Services that have it as their
     /// `service.kubernetes.io/service-proxy-name`.
     pub proxy_name: Option<String>,
-    /// Which workloads outside the cluster become endpoints.
+    /// Workloads outside the cluster that become endpoints.
     pub workloads: WorkloadOptions,
-    /// What says which of several controllers writes.
+    /// Lease that decides which of several controllers writes.
     pub lease: LeaseOptions,
 }
 
@@ -27,10 +27,10 @@ pub struct LeaseOptions {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// What no other controller is called.
+    /// Name that no other controller has.
     pub identity: String,
-    /// How long it lasts: so long nobody writes if the one that does is gone. Whole seconds.
+    /// Duration of the Lease: so long there is no writer if the one that there was is gone. Whole seconds.
     pub duration: Duration,
-    /// How long before its end it is renewed: more than nothing, and less than it lasts.
+    /// Time before its end at which it is renewed: more than nothing, and less than it lasts.
     pub grace: Duration,
 }

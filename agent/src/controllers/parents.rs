@@ -9,10 +9,10 @@ use crate::{
     source::kubernetes::routes::verdict::Verdict,
 };
 
-/// Whose entries ours are.
+/// Controller name of our entries.
 pub(super) const CONTROLLER: &str = "shunt.io/controller";
 
-/// How many entries the API takes.
+/// Maximum number of entries in the API.
 const AT_MOST: usize = 32;
 
 /// The entries of a status as they are to be; `None`: as they are. Those of other controllers stay as
@@ -20,7 +20,7 @@ const AT_MOST: usize = 32;
 pub(super) fn merged(current: &[Value], report: &Report, now: SystemTime) -> Option<Vec<Value>> {
     let is_ours = |entry: &Value| entry["controllerName"] == CONTROLLER;
     let others = current.iter().filter(|entry| !is_ours(entry)).count();
-    // What there is no room for, nobody can be told.
+    // An entry without room cannot be shown.
     let wanted = &report.parents[..report.parents.len().min(AT_MOST.saturating_sub(others))];
     let known = |parent: &ParentReport| {
         let mut entries = current.iter().filter(|entry| is_ours(entry));

@@ -20,19 +20,19 @@ use crate::{
     source::kubernetes::routes::book::RouteKind,
 };
 
-/// How long one answer may take.
+/// Maximum time of one answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What became of a status.
+/// Outcome for a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
     /// It was another one, and is right now.
     Written,
     /// It was right already.
     Unchanged,
-    /// The route is gone, or another one than was reported on: the watch tells.
+    /// The route is gone, or another one than was reported on: the watch reports that.
     Outdated,
-    /// Somebody else leads: nothing was written.
+    /// Another controller leads: nothing was written.
     NotLeading,
 }
 
@@ -42,13 +42,13 @@ pub(super) enum WriteError {
     /// An answer that is an error, or none.
     #[error(transparent)]
     Request(#[from] kube::Error),
-    /// The server does not say who leads. That is nothing that the route could be blamed for.
+    /// The server does not answer which one leads. That is nothing that the route could be blamed for.
     #[error("the Lease: {0}")]
     Lease(#[source] kube::Error),
     /// No answer.
     #[error("no answer within {ANSWER:?}")]
     Slow,
-    /// What is asked for cannot be written.
+    /// The request cannot be written.
     #[error(transparent)]
     Ask(#[from] kube::core::request::Error),
 }
@@ -62,7 +62,7 @@ impl WriteError {
         }
     }
 
-    /// Returns whether somebody else has written since the status was read.
+    /// Returns whether another writer was there since the status was read.
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
@@ -72,7 +72,7 @@ impl WriteError {
         matches!(self.code(), Some(400 | 403 | 413 | 415 | 422)) || matches!(self, Self::Ask(_))
     }
 
-    /// How long the server asks to be left alone.
+    /// Returns the time for which the server asks to be left alone.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let (Self::Request(kube::Error::Api(status)) | Self::Lease(kube::Error::Api(status))) =
             self
@@ -84,7 +84,7 @@ impl WriteError {
     }
 }
 
-/// Has the status of a route say what is reported, if it does not yet. Only whoever leads at that
+/// Has the status of a route show what is reported, if it does not yet. Only the one that leads at that
 /// moment writes, and only if the route is still as it was read.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ async fn ask(client: &Client, request: hyper::Request<Vec<u8>>) -> Result<Value,
     Ok(answer.map_err(|_| WriteError::Slow)??)
 }
 
-/// Where the API has the routes of its namespace.
+/// Returns the API's path of the routes of its namespace.
 fn path(report: &Report) -> String {
     let plural = match report.kind {
         RouteKind::Tcp => "tcproutes",

@@ -1,8 +1,8 @@
-//! What this process is allowed to do.
+//! Capabilities of this process.
 
 use caps::{CapSet, Capability, errors::CapsError, has_cap};
 
-/// What translation needs, each with what stands for it: before they were apart, `CAP_SYS_ADMIN`
+/// Capabilities that translation needs, each with its substitutes: before they were apart, `CAP_SYS_ADMIN`
 /// allowed all that has to do with BPF (`include/uapi/linux/capability.h`, Linux 5.8).
 ///
 /// `CAP_BPF` makes tables and loads programs, `CAP_NET_ADMIN` attaches them to the network, and without
@@ -17,7 +17,7 @@ const NEEDED: [(Capability, &[Capability]); 3] = [
 ///
 /// # Errors
 ///
-/// If the kernel does not say which this process has.
+/// If the kernel does not report which this process has.
 pub fn missing_capabilities() -> Result<Vec<String>, CapsError> {
     let mut missing = Vec::new();
     for (needed, others) in NEEDED {

@@ -15,11 +15,11 @@ pub struct NetfilterConntrack {
     pub udp_stream: Option<u32>,
     /// True if to set `nf_conntrack_tcp_be_liberal`.
     pub tcp_be_liberal: bool,
-    /// What `nf_conntrack_max` is at least.
+    /// Minimum of `nf_conntrack_max`.
     pub max: Option<u32>,
 }
 
-/// Where the settings are.
+/// Paths of the settings.
 #[derive(Debug, Clone, Copy)]
 struct Places<'a> {
     /// Of `net.netfilter`.
@@ -28,11 +28,11 @@ struct Places<'a> {
     module: &'a Path,
 }
 
-/// How many connections there are for a bucket of the hash table, as kube-proxy has it.
+/// Number of connections for a bucket of the hash table, as kube-proxy has it.
 const PER_BUCKET: u32 = 4;
 
 impl NetfilterConntrack {
-    /// Makes the kernel's settings so. Gives what could not be set, a sentence each. A kernel without
+    /// Makes the kernel's settings so. Returns what could not be set, a sentence each. A kernel without
     /// connection tracking has nothing to set.
     pub fn apply(&self) -> Vec<String> {
         self.apply_in(Places {
@@ -90,7 +90,7 @@ enum RaiseError {
     /// The kernel has no connection tracking, or not yet.
     Missing,
     Io(io::Error),
-    /// What is there.
+    /// The text that is there.
     NoNumber(String),
 }
 
@@ -132,7 +132,7 @@ fn set(path: &Path, value: &str) -> io::Result<()> {
     }
 }
 
-/// Says how likely the kernel is to end this process when memory runs out: from -1000, never, to 1000
+/// Sets how likely the kernel is to end this process when memory runs out: from -1000, never, to 1000
 /// (proc_pid_oom_score_adj(5)).
 ///
 /// # Errors

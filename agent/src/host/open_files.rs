@@ -1,9 +1,9 @@
-//! How many files this process may have open.
+//! Limit of the files that this process may have open.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Raises the limit that the process was started with to the one that it may have: each interface
-/// takes two links, and so two files. Gives the limit.
+/// takes two links, and so two files. Returns the limit.
 ///
 /// # Errors
 ///

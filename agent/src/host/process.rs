@@ -1,4 +1,4 @@
-//! What this process has taken of the machine.
+//! Resources that this process has taken of the machine.
 
 use std::{fs, io, time::Duration};
 
@@ -7,7 +7,7 @@ use nix::sys::{
     time::TimeValLike as _,
 };
 
-/// What this process has taken.
+/// Resources that this process has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUse {
     /// Time on a processor, in the kernel too.
@@ -20,7 +20,7 @@ pub struct ProcessUse {
     pub threads: u64,
     /// Open files.
     pub open_files: u64,
-    /// How many it may have.
+    /// Maximum number of open files.
     pub max_files: u64,
 }
 
@@ -29,7 +29,7 @@ impl ProcessUse {
     ///
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// If the kernel does not report it.
     pub fn read() -> io::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;

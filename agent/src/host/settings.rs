@@ -1,11 +1,11 @@
-//! What translation needs of this host, checked at start: what is wrong, and how to mend it.
+//! Translation's needs of this host, checked at start: what is wrong, and how to mend it.
 
 use std::{fs, ops::RangeInclusive};
 
 use ipnet::IpNet;
 use shunt_common::PortRange;
 
-/// The node ports of Kubernetes, unless its `--service-node-port-range` says otherwise.
+/// The node ports of Kubernetes, unless its `--service-node-port-range` sets others.
 const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 
 /// The settings that matter, as `/proc/sys` of this network namespace has them; `None` where a
@@ -25,14 +25,14 @@ pub struct HostSettings {
     pub reserved_ports: Vec<RangeInclusive<u16>>,
 }
 
-/// What translation needs of the host.
+/// Translation's needs of the host.
 #[derive(Debug, Clone, Copy)]
 pub struct HostNeeds<'a> {
     /// The source ports that connections are given.
     pub snat_ports: PortRange,
-    /// Where this node's pods, or the cluster's, take their addresses from.
+    /// Ranges from which this node's pods, or the cluster's, take their addresses.
     pub pod_cidrs: &'a [IpNet],
-    /// True if interfaces tell this node's pods.
+    /// True if interfaces identify this node's pods.
     pub pods_by_interface: bool,
     /// True if IPv4 is used here.
     pub ipv4: bool,
@@ -68,7 +68,7 @@ impl HostSettings {
         }
     }
 
-    /// What stands in the way of translation, a sentence each.
+    /// Returns what stands in the way of translation, a sentence each.
     pub fn complaints(&self, needs: &HostNeeds<'_>) -> Vec<String> {
         let HostNeeds {
             snat_ports,
@@ -120,7 +120,7 @@ impl HostSettings {
         complaints
     }
 
-    /// The lowest port of `ports` that the host gives to sockets of its own.
+    /// Returns the lowest port of `ports` that the host uses for sockets of its own.
     fn shared_port(&self, ports: &RangeInclusive<u16>) -> Option<u16> {
         let ephemeral = self.ephemeral_ports.as_ref()?;
         let reserved = |port: &u16| self.reserved_ports.iter().any(|range| range.contains(port));
@@ -134,7 +134,7 @@ impl HostSettings {
 mod tests {
     use super::*;
 
-    /// What is said of a host with these settings, if it has no others.
+    /// Returns the complaints about a host with these settings, if it has no others.
     fn complaints(settings: &[(&str, &str)], ipv6: bool) -> Vec<String> {
         let settings = HostSettings::parse(|name| {
             let setting = settings.iter().find(|(known, _)| *known == name)?;

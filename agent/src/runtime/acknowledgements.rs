@@ -1,4 +1,4 @@
-//! How much is logged of events: a line each where something changed, and a summary of those beyond what
+//! The log of events: a line for each that changes something, and a summary of those beyond what
 //! a person reads.
 
 use std::{
@@ -12,7 +12,7 @@ const LINES: u32 = 10;
 /// In so much time.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What was not logged one by one.
+/// Summary of the events that have no line of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Summary {
     pub(super) events: u64,
@@ -63,7 +63,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Returns whether a line may be logged now. Otherwise what it says goes into the summary, by
+    /// Returns whether a line may be logged now. Otherwise its content goes into the summary, by
     /// [`Self::leave_out`].
     pub(super) fn has_room(&mut self, now: Instant) -> bool {
         // The summary of a window comes before the first line of the next.
@@ -76,12 +76,12 @@ impl Acknowledgements {
         has_room
     }
 
-    /// What is summarised, to be added to.
+    /// Returns the summary, to be added to.
     pub(super) const fn leave_out(&mut self) -> &mut Summary {
         &mut self.left_out
     }
 
-    /// When the summary is due; `None` if there is nothing to say.
+    /// Time at which the summary is due; `None` if it is empty.
     pub(super) fn due(&self) -> Option<Instant> {
         (self.left_out != Summary::default()).then(|| self.since + WINDOW)
     }

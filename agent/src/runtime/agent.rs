@@ -37,12 +37,12 @@ use crate::runtime::{
 /// but before, beside the event loop. Fewer take a few milliseconds at most.
 const LARGE: u64 = 100_000;
 
-/// What an event meets.
+/// Conditions that an event meets.
 #[derive(Debug, Default)]
 pub struct Foresight {
-    /// What it has to do with; everything, if it is going to be refused.
+    /// Footprint of the event; everything, if it is going to be refused.
     pub footprint: Footprint,
-    /// What the Maglev tables are made of that it lacks, if these are large.
+    /// Recipes of the event's Maglev tables that are missing, if these are large.
     pub lacking: HashSet<MaglevRecipe>,
 }
 
@@ -64,15 +64,15 @@ pub struct Agent {
     datapath: Datapath,
     /// Interfaces from the command line, besides those of the events.
     interfaces: BTreeSet<InterfacePattern>,
-    /// Who follows what the renderer knows.
+    /// Followers of the renderer's answers.
     followers: Followers,
     /// Since when interfaces are absent.
     absent: BTreeMap<String, Instant>,
     /// The hooks that the kernel refused.
     failed_hooks: Vec<String>,
-    /// What has changed of each service, if anybody wants to know.
+    /// Changes of each service, if they are recorded.
     changes: Option<Arc<ServiceChanges>>,
-    /// What the services take of the tables, at this generation of the renderer's state.
+    /// The services' shares of the tables, at this generation of the renderer's state.
     shares: Option<(u64, Shares)>,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Debug for Agent {
 impl Agent {
     /// Drives `datapath` by `renderer`, with the programs on `interfaces` besides those that the
     /// events name. What an earlier agent left attached gets our programs at once, and stays
-    /// until the first Resync says whether it is wanted.
+    /// until the first Resync decides whether it is wanted.
     pub fn new(
         renderer: Renderer,
         mut datapath: Datapath,
@@ -120,7 +120,7 @@ impl Agent {
         event.kind() != EventKind::Resync && self.renderer.maglev_entries(event) > LARGE
     }
 
-    /// What an event meets if it is applied now. It is planned for that, and has no effect.
+    /// Returns the conditions that an event meets if it is applied now. It is planned for that, and has no effect.
     pub fn foresee(&self, event: &RendererEvent) -> Foresight {
         let Ok(plan) = self.renderer.plan(event.clone()) else {
             return Foresight {
@@ -442,7 +442,7 @@ impl Agent {
         missing
     }
 
-    /// How many of the frontends that are to be after the event are not translated.
+    /// Returns the number of frontends that are not translated, of those that are to be after the event.
     fn untranslated(&self, plan: &Plan) -> usize {
         let Changes { added, changed, .. } = &plan.changes;
         let frontends = match &plan.snapshot {
@@ -493,7 +493,7 @@ impl Agent {
         self.reconcile_interfaces();
     }
 
-    /// Attaches the programs again where somebody has removed them.
+    /// Attaches the programs again where they were removed.
     pub(crate) fn restore_filters(&mut self, removed: &RemovedFilters) {
         self.datapath.restore_filters(removed);
         self.failed_hooks = self.datapath.failed_hooks();
@@ -511,7 +511,7 @@ impl Agent {
             .map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// What an operator has changed holds from the first Resync on.
+    /// Sets an operator's overrides, which hold from the first Resync on.
     pub fn begin_with(&mut self, overrides: Overrides) {
         self.renderer.set_overrides(overrides);
     }
@@ -535,7 +535,7 @@ impl Agent {
         }))
     }
 
-    /// How many of all frontends a plan removes: of those that are known, or before the first Resync of
+    /// Returns how many of all frontends a plan removes: of those that are known, or before the first Resync of
     /// those in the kernel.
     fn removal(&self, plan: &Plan) -> Removal {
         if !self.renderer.is_synced() {
@@ -608,7 +608,7 @@ impl Agent {
     }
 }
 
-/// Has the renderer know where health checks are answered now. Gives whether that is new.
+/// Notifies the renderer where health checks are answered now. Returns whether that is new.
 fn note(change: &HealthCheckChange, renderer: &mut Renderer) -> bool {
     match change {
         HealthCheckChange::None => false,

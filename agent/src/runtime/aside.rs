@@ -9,16 +9,16 @@ use std::{
 
 use shunt_model::Footprint;
 
-/// How many wait at most. Beyond that, all that is asked waits in the queue, as behind any event.
+/// Maximum number that wait. Beyond that, all requests wait in the queue, as behind any event.
 const MOST: usize = 64;
 
-/// What decides whether an event may take effect before another one that came first.
+/// Data that decide whether an event may take effect before another one that came first.
 #[derive(Debug)]
 pub(super) struct Concern {
     /// True if its sender goes on without knowing what became of it. Such events keep their order; a
     /// sender that waits for the answer has seen to that itself.
     pub(super) in_order: bool,
-    /// What it is about.
+    /// Footprint of the event.
     pub(super) footprint: Footprint,
 }
 
@@ -29,7 +29,7 @@ impl Concern {
     }
 }
 
-/// What one waits for, each thing named by its key.
+/// Things that a request waits for, each named by its key.
 #[derive(Debug)]
 pub(super) enum Needs<K> {
     /// Events that came before it: what they do may change what it needs.
@@ -94,8 +94,8 @@ impl<T, K: Eq + Hash> Aside<T, K> {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes the first out that comes after none which waits, and for which all is there, and says where
-    /// it was. Of one whose needs are [not known](Needs::Unknown) they can be known now.
+    /// Takes the first out that comes after none which waits, and for which all is there, and returns its
+    /// position. Of one whose needs are [not known](Needs::Unknown) they can be known now.
     pub(super) fn take_free(
         &mut self,
         is_there: impl Fn(&K) -> bool,
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// What is free in turn, once these tables are made.
+    /// Takes out those that are free in turn, once these tables are made.
     fn free(aside: &mut Aside<&'static str, &'static str>, made: &[&str]) -> Vec<&'static str> {
         let mut free = Vec::new();
         while let Some((_, one)) = aside.take_free(|key| made.contains(key)) {

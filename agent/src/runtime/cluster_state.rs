@@ -1,4 +1,4 @@
-//! What a source knows of itself, for whoever looks at the agent.
+//! State of a source, for display.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +9,10 @@ use std::{
 
 use ipnet::IpNet;
 
-/// What a source that follows a server knows of itself.
+/// State of a source that follows a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {
-    /// Where its events come from, for people.
+    /// Name of the place that its events come from, for people.
     pub name: String,
     /// True if everything that is followed is up to date.
     pub connected: bool,
@@ -20,13 +20,13 @@ pub struct ClusterState {
     pub since: SystemTime,
     /// Why it is not.
     pub trouble: Option<String>,
-    /// True if all was there once, so that the renderer was told.
+    /// True if all was there once, so that the renderer got it.
     pub synced: bool,
-    /// When the server last told of a change.
+    /// Time of the last change that the server reported.
     pub last_event: Option<SystemTime>,
-    /// When something was last listed anew, and how often it was.
+    /// Time of the last new listing.
     pub last_relist: Option<SystemTime>,
-    /// How often.
+    /// Number of new listings.
     pub relists: u64,
     /// Services that are known.
     pub services: u64,
@@ -36,17 +36,17 @@ pub struct ClusterState {
     pub endpoints: u64,
     /// Nodes that are known: this one, and others if their NodePorts are translated.
     pub nodes: u64,
-    /// The ranges that cluster IPs are taken from; `None`: the cluster does not say.
+    /// The ranges that cluster IPs are taken from; `None`: the cluster does not publish them.
     pub service_cidrs: Option<BTreeSet<IpNet>>,
     /// Services whose last change is not in the kernel yet.
     pub pending: u64,
-    /// When the oldest of these changes came.
+    /// Arrival time of the oldest of these changes.
     pub pending_since: Option<Instant>,
     /// This node.
     pub node: ClusterNode,
-    /// What is not translated of each service, and why.
+    /// Parts of each service that are not translated, and why.
     pub untranslated: BTreeMap<String, Vec<String>>,
-    /// How many objects of the server cannot be read.
+    /// Number of the server's objects that cannot be read.
     pub unreadable: u64,
     /// The first of each kind.
     pub first_unreadable: Vec<UnreadableObject>,
@@ -63,7 +63,7 @@ pub struct UnreadableObject {
     pub reason: String,
 }
 
-/// What is known of this node.
+/// The cluster's data on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterNode {
     /// Its name.
@@ -76,7 +76,7 @@ pub struct ClusterNode {
     pub addresses: Vec<IpAddr>,
 }
 
-/// The state of a source, shared with whoever shows it.
+/// The state of a source, shared with its readers.
 #[derive(Debug, Clone)]
 pub struct ClusterMonitor(Arc<Mutex<ClusterState>>);
 
@@ -109,7 +109,7 @@ impl ClusterMonitor {
         })))
     }
 
-    /// How it is now.
+    /// Returns the state as it is now.
     pub fn snapshot(&self) -> ClusterState {
         self.update(|state| state.clone())
     }

@@ -1,4 +1,4 @@
-//! What an event changes of each service, read off the frontends before it and after it.
+//! Changes of each service by an event, read off the frontends before it and after it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -11,13 +11,13 @@ use shunt_model::{BackendSet, Changes, Frontend, FrontendKey, FrontendKind, Serv
 
 use crate::runtime::service_changes::{ChangeKind, Changed, ServiceChange};
 
-/// Whose a frontend is: the service, and the name of its port.
+/// Owner of a frontend: the service, and the name of its port.
 type Port = (Arc<ServiceId>, Arc<str>);
 
-/// What is told of a port, each thing once: frontends that share a set of backends tell the same of it.
+/// Changes of a port, each once: frontends that share a set of backends have the same ones.
 type Told = BTreeMap<ChangeKind, BTreeSet<String>>;
 
-/// What these changes mean for each service port, where `before` gives what a frontend was.
+/// Returns the meaning of these changes for each service port, where `before` returns a frontend's earlier state.
 pub(super) fn compare<'a>(
     changes: &Changes,
     before: impl Fn(FrontendKey) -> Option<&'a Frontend>,
@@ -84,7 +84,7 @@ fn named(key: FrontendKey, kind: FrontendKind) -> String {
     format!("{key} {}", kind.name())
 }
 
-/// What becomes of the backends.
+/// Compares the backends.
 fn backends(old: &BackendSet, new: &BackendSet) -> Vec<(ChangeKind, String)> {
     let (before, after) = (shares(old), shares(new));
     let mut told = Vec::new();
@@ -125,7 +125,7 @@ fn share_text(set: &BackendSet, share: u32) -> String {
     }
 }
 
-/// What becomes of how a frontend selects.
+/// Compares the settings by which a frontend selects.
 fn settings(old: &Frontend, new: &Frontend) -> Vec<String> {
     let mut told = Vec::new();
     let mut tell = |what: &str, before: String, after: String| {
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// What an event changes after others: the port, the kind and what is named, a line each.
+    /// Changes of an event after others: the port, the kind and what is named, a line each.
     fn told(events: &[&str]) -> Vec<String> {
         let mut renderer = Renderer::new(RenderOptions::default());
         let mut lines = Vec::new();

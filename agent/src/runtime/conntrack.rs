@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::runtime::error::InspectError;
 
-/// The connections, read piece by piece. Whoever reads may take their time.
+/// The connections, read piece by piece. A reader may take its time.
 pub struct ConnectionPieces {
     list: ConnectionList,
     filter: ConnectionFilter,
@@ -22,7 +22,7 @@ impl fmt::Debug for ConnectionPieces {
 }
 
 impl ConnectionPieces {
-    /// Those of the connections that are meant.
+    /// Selects the connections that the filter means.
     pub(super) fn of(connections: &Connections, filter: ConnectionFilter) -> Self {
         Self {
             list: connections.list(),
@@ -30,7 +30,7 @@ impl ConnectionPieces {
         }
     }
 
-    /// Some more connections, and what gives the next; `None` at the end.
+    /// Returns some more connections, and the reader of the next; `None` at the end.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl ConnectionPieces {
     }
 }
 
-/// Forgets the connections that are meant, beside the event loop. Gives how many these were.
+/// Forgets the connections that are meant, beside the event loop. Returns their number.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What the source that follows Consul knows of itself, for whoever looks at the agent.
+//! State of the source that follows Consul, for display.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,12 +6,12 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-/// What the source that follows Consul knows of itself.
+/// State of the source that follows Consul.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsulState {
-    /// Where Consul's agent is.
+    /// Address of Consul's agent.
     pub address: String,
-    /// Its datacenter, once it has said it.
+    /// Its datacenter, once it is known.
     pub datacenter: Option<String>,
     /// Our node there, once it is known.
     pub node: Option<String>,
@@ -19,11 +19,11 @@ pub struct ConsulState {
     pub hints: bool,
     /// Queries that are followed.
     pub watches: u64,
-    /// Those of them that are not up to date, by service.
+    /// Watches of them that are not up to date, by service.
     pub stale: BTreeMap<String, StaleWatch>,
-    /// True if all was there once, so that the renderer was told.
+    /// True if all was there once, so that the renderer got it.
     pub synced: bool,
-    /// When something of the catalog last changed.
+    /// Time of the last change in the catalog.
     pub last_change: Option<SystemTime>,
     /// Frontends that are configured.
     pub frontends: u64,
@@ -33,9 +33,9 @@ pub struct ConsulState {
     pub pending: u64,
     /// Since when any of them is not.
     pub pending_since: Option<Instant>,
-    /// What the token lacks.
+    /// Rights that the token lacks.
     pub missing_rights: BTreeSet<String>,
-    /// What is left out of each service, and why.
+    /// Parts of each service that are left out, and why.
     pub skipped: BTreeMap<String, Vec<String>>,
     /// The datacenters to which new connections of services go that want another one more.
     pub failed_over: BTreeMap<String, String>,
@@ -67,11 +67,11 @@ pub struct KnownGateway {
     pub id: String,
     /// True if it may have new connections, by its own checks.
     pub usable: bool,
-    /// Where it is known from.
+    /// Name of the place that it is known from.
     pub origin: &'static str,
 }
 
-/// The state of the source, shared with whoever shows it.
+/// The state of the source, shared with its readers.
 #[derive(Debug, Clone)]
 pub struct ConsulMonitor(Arc<Mutex<ConsulState>>);
 
@@ -100,7 +100,7 @@ impl ConsulMonitor {
         })))
     }
 
-    /// How it is now.
+    /// Returns the state as it is now.
     pub fn snapshot(&self) -> ConsulState {
         self.update(|state| state.clone())
     }

@@ -1,4 +1,4 @@
-//! What is shown of the source that follows Consul.
+//! The status of the source that follows Consul.
 
 use std::time::SystemTime;
 

@@ -1,8 +1,8 @@
-//! Whether a source hears from whom it reports.
+//! Contact of a source with the server that it reports from.
 
 use std::time::SystemTime;
 
-/// How a source stands with whom it listens to.
+/// Contact of a source with the server that it listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
     /// True if it hears from them.

@@ -1,4 +1,4 @@
-//! Why the agent does not say how things are.
+//! Reasons why the agent cannot report its state.
 
 use std::{error::Error as StdError, io};
 
@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 #[error("the agent is ending")]
 pub struct Ending;
 
-/// The agent cannot say how things are.
+/// The agent cannot report its state.
 #[derive(Debug, Error)]
 pub enum InspectError {
     /// The kernel refused to read a table.
@@ -23,16 +23,16 @@ pub enum InspectError {
     /// The kernel refused to read the connections.
     #[error("reading the connections failed: {0}")]
     Connections(#[from] io::Error),
-    /// The programs that tell of connections and packets cannot be had.
+    /// The programs that report connections and packets cannot be had.
     #[error(transparent)]
     Monitor(DatapathError),
     /// The thread that hands answers to those who follow cannot be started.
     #[error("following failed: {0}")]
     Follow(io::Error),
-    /// The kernel refused to tell what a dump has.
+    /// The kernel refused to read what a dump has.
     #[error("dumping the node's tables and network failed: {0}")]
     Dump(io::Error),
-    /// Nobody answers any more.
+    /// The agent is ending and does not answer any more.
     #[error(transparent)]
     Ending(#[from] Ending),
 }

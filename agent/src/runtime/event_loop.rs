@@ -60,16 +60,16 @@ use crate::runtime::{
     terminate::are_gone,
 };
 
-/// How long no event must come before what was replaced is freed, which takes milliseconds.
+/// Time without an event after which what was replaced is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// How soon what does not fit is tried again.
+/// Interval after which what does not fit is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// How many services that do not fit the log names of one Resync.
+/// Number of services that do not fit and that the log names for one Resync.
 const SHOWN: usize = 10;
 
-/// What was done for an event before it is applied.
+/// Work that was done for an event before it is applied.
 #[derive(Debug, Default)]
 struct Preparation {
     ready: ReadyTables,
@@ -91,44 +91,44 @@ pub struct EventLoop {
     agent: Agent,
     held: HeldEvents,
     history: History,
-    /// Those that are translated.
+    /// Families that are translated.
     families: Vec<IpFamily>,
     /// True if a Resync has left memory that is of no more use.
     has_slack: bool,
     /// The source that has the last word, as it names itself; `None` if there is none, or no longer.
     source: Option<String>,
-    /// How the source is that follows a cluster.
+    /// State of the source that follows a cluster.
     followed: Option<ClusterMonitor>,
-    /// What waits for tables, and for what they are for.
+    /// Requests that wait for tables, and the recipes of these.
     aside: Aside<Request, MaglevRecipe>,
     tables: TableMaker<MaglevRecipe, MadeTable>,
-    /// How much is logged.
+    /// Limit of the lines that are logged.
     acknowledgements: Acknowledgements,
-    /// Which conflicts have been logged.
+    /// Conflicts that have been logged.
     disputes: Disputes,
-    /// How many lines are logged of what is wrong with services that a cluster's users write.
+    /// Limit of the lines that are logged of what is wrong with services that a cluster's users write.
     warnings: Limit,
-    /// How many of them were not since the last one.
+    /// Number of such lines that were dropped since the last one.
     unwarned: u64,
-    /// What an operator has changed.
+    /// Changes by an operator.
     steering: Steering,
     /// The host's addresses, if what follows from them does not fit.
     unfitting: Option<Unfitting>,
-    /// How many of all frontends one event may remove, in percent; `None`: all.
+    /// Share of all frontends that one event may remove, in percent; `None`: all.
     max_removal: Option<u8>,
     /// The event that would remove more.
     held_removal: Option<HeldRemoval>,
     /// The number of the last event that had to wait for a decision.
     last_held: u64,
-    /// Where servers find what has become of events.
+    /// Reports in which servers find the outcomes of events.
     reports: Arc<Reports>,
 }
 
 impl EventLoop {
-    /// With `agent`, which starts now, and is pinned at `pin_dir`. `source` has the last word until it ends. The
-    /// status shows `followed`. What
-    /// `steering` says holds from the begin. One event may remove this share of all frontends, in percent,
-    /// or all of them if none is given. What becomes of events is shown in `reports`.
+    /// Creates a loop with `agent`, which starts now, and is pinned at `pin_dir`. `source` has the last word until it
+    /// ends. The status shows `followed`. The overrides of `steering` hold from the begin. One event may remove the
+    /// share `max_removal` of all frontends, in percent, or all of them if it is `None`. The outcomes of events are
+    /// shown in `reports`.
     pub fn new(
         mut agent: Agent,
         pin_dir: Option<PathBuf>,
@@ -166,8 +166,8 @@ impl EventLoop {
         }
     }
 
-    /// Does what is asked in `requests`, and keeps the programs on the interfaces as `links` come
-    /// and go and as others remove `filters`, until `stop` is done. Gives the agent back.
+    /// Handles `requests`, and keeps the programs on the interfaces as `links` come
+    /// and go and as others remove `filters`, until `stop` is done. Returns the agent.
     pub async fn run(
         mut self,
         mut requests: Requests,
@@ -205,7 +205,7 @@ impl EventLoop {
                 }
                 () = sleep(IDLE), if self.has_to_tidy() => reports.while_busy(|| self.tidy()),
                 () = &mut stop => {
-                    // Whoever watches is left alone; the next agent finds programs that tell nothing.
+                    // Watchers are left alone; the next agent finds programs that report nothing.
                     self.agent.datapath_mut().stop_flows();
                     return self.agent;
                 }
@@ -248,7 +248,7 @@ impl EventLoop {
                 drop(queued);
                 let is_held = matches!(accepted, Err(ApplyError::Removal(_)));
                 if let Some(held) = self.held_removal.as_mut().filter(|_| is_held) {
-                    // Whoever waits for it waits for the decision.
+                    // The sender that waits for it waits for the decision.
                     held.answer = answer;
                 } else if let Some(answer) = answer {
                     reply(answer, accepted);
@@ -271,7 +271,7 @@ impl EventLoop {
             }
             Request::LoadFlows(answer) => {
                 let loader = self.agent.datapath().flow_loader();
-                // From here, as threads of servers give way to everything else. If there is none, nobody answers.
+                // From here, as threads of servers give way to everything else. If there is none, there is no answer.
                 let loading = thread::Builder::new().name("verifier".into());
                 let loading = loading.spawn(move || reply(answer, loader.load()));
                 if let Err(error) = loading {
@@ -380,7 +380,7 @@ impl EventLoop {
         let accepted = self.apply(reports, origin, event, circumstances, preparation);
         if self.agent.renderer().is_synced() {
             for (origin, event, circumstances) in self.held.release() {
-                // Whoever brought it was told that it is held, and the log says what becomes of it.
+                // Its sender got the answer that it is held, and the log shows what becomes of it.
                 self.accept(Request::Event(Submission {
                     origin,
                     event: Ok(event),
@@ -514,7 +514,7 @@ impl EventLoop {
         may_warn
     }
 
-    /// Returns whether another line may be logged; if not, the summary has what it says.
+    /// Returns whether another line may be logged; if not, the summary has its content.
     fn may_log(&mut self, outcome: &Outcome) -> bool {
         let may_log = self.acknowledgements.has_room(Instant::now());
         if !may_log {
@@ -555,7 +555,7 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// Waits for so long; for ever if that is not said.
+/// Waits for so long; for ever if it is `None`.
 async fn after(time: Option<Duration>) {
     match time {
         Some(time) => sleep(time).await,
@@ -563,7 +563,7 @@ async fn after(time: Option<Duration>) {
     }
 }
 
-/// Answers; it is no error if nobody waits any more.
+/// Answers; it is no error if the receiver is gone.
 fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     drop(answer.send(value));
 }

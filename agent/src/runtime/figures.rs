@@ -1,4 +1,4 @@
-//! What a scrape of the metrics wants to know of the agent. It costs the event loop no system call
+//! The agent's figures for a scrape of the metrics. They cost the event loop no system call
 //! but those that read the tables' use, and no look at any table in the kernel.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
 
 use crate::runtime::{agent::Agent, health::ByFamily, ip_family::IpFamily};
 
-/// What the event loop knows.
+/// Figures of the event loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figures {
     /// True if a Resync was applied since the agent's start.
@@ -25,13 +25,13 @@ pub struct Figures {
     /// Service ports of policy Local without an endpoint on this node, though there is one
     /// elsewhere.
     pub no_local_endpoints: ByFamily<NoLocalEndpoints>,
-    /// How many interfaces are in each state.
+    /// Number of interfaces in each state.
     pub interfaces: Interfaces,
-    /// How many uplinks are in each state.
+    /// Number of uplinks in each state.
     pub uplinks: Uplinks,
-    /// What is attached for sockets.
+    /// State of the programs for sockets.
     pub sockets: SocketHooks,
-    /// How full the tables are.
+    /// Use of the tables.
     pub tables: Vec<TableUse>,
     /// Sockets of the node's processes that had no backend.
     pub sockets_cured: Cured,
@@ -76,12 +76,12 @@ pub struct Uplinks {
     pub failed: usize,
 }
 
-/// What is translated at the socket.
+/// State of translation at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketHooks {
     /// True if anything is to be.
     pub wanted: bool,
-    /// How many hooks have programs.
+    /// Number of hooks that have programs.
     pub attached: usize,
     /// True if these are for every process of the machine.
     pub at_root: bool,

@@ -1,4 +1,4 @@
-//! What is counted of those who watch connections and packets, and of what they were told.
+//! Counts of watchers of connections and packets, and of the events for them.
 
 use std::sync::atomic::AtomicI64;
 
@@ -8,7 +8,7 @@ use shunt_api::view::{FlowKind, MonitorUse};
 /// One label and its value.
 type Label = [(&'static str, &'static str); 1];
 
-/// Where events are lost.
+/// Place where events are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LostAt {
     /// The programs found no room in the ring: the agent was too slow.
@@ -32,11 +32,11 @@ impl LostAt {
 /// The counters. All of them end with the agent.
 #[derive(Debug)]
 pub(crate) struct FlowMeters {
-    /// How many watch.
+    /// Number of watchers.
     pub(crate) watchers: Gauge<i64, AtomicI64>,
-    /// What programs told, by kind.
+    /// Events that programs reported, by kind.
     pub(crate) told: Family<Label, Counter>,
-    /// What found no room, by where.
+    /// Events that found no room, by place.
     pub(crate) lost: Family<Label, Counter>,
 }
 
@@ -68,7 +68,7 @@ impl FlowMeters {
         self.watchers.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// An event was told by a program, or found in the table.
+    /// Counts an event that a program reported, or that was found in the table.
     pub(super) fn tell(&self, kind: FlowKind) {
         self.told.get_or_create(&of(kind)).inc();
     }

@@ -21,17 +21,17 @@ pub struct InspectedFrontend {
 }
 
 impl InspectedFrontend {
-    /// What clients connect to.
+    /// Returns the address, port and protocol for clients.
     pub const fn key(&self) -> view::FrontendKey {
         key(self.live.key)
     }
 
-    /// Where its connections go, in the order of the kernel's table.
+    /// Returns the backends of its connections, in the order of the kernel's table.
     pub fn backends(&self) -> &[Backend] {
         &self.live.backends
     }
 
-    /// Whose it is, and of which kind, by the events.
+    /// Returns its service and its kind, by the events.
     pub fn of(&self) -> Option<(&Arc<ServiceId>, FrontendKind)> {
         let wanted = self.wanted.as_ref()?;
         Some((&wanted.backends.service, wanted.kind))
@@ -50,7 +50,7 @@ impl InspectedFrontend {
         backends.map(|(backend, count)| (SocketAddr::new(backend.ip, backend.port), count))
     }
 
-    /// What is wrong with it, if anything is.
+    /// Returns its difference from the events, if there is one.
     pub fn difference(&self) -> Option<Difference> {
         match &self.wanted {
             None => Some(Difference::Unknown),
@@ -102,11 +102,11 @@ fn backends(live: &LiveFrontend) -> Vec<view::Backend> {
 /// The frontends in the kernel beside those that the events lead to.
 #[derive(Debug, Clone)]
 pub struct FrontendList {
-    /// Those in the kernel, sorted.
+    /// Frontends in the kernel, sorted.
     pub frontends: Vec<InspectedFrontend>,
-    /// Those that are not there, although they should be, sorted.
+    /// Frontends that are not there, although they should be, sorted.
     pub missing: Vec<view::FrontendKey>,
-    /// How many are not there because their address family is not translated.
+    /// Number of frontends that are not there because their address family is not translated.
     pub untranslated: usize,
 }
 
@@ -130,7 +130,7 @@ impl FrontendList {
         self
     }
 
-    /// Those where kernel and events disagree.
+    /// Returns the frontends where kernel and events disagree.
     pub(super) fn differences(&self) -> impl Iterator<Item = (view::FrontendKey, Difference)> {
         let there = self
             .frontends
@@ -140,7 +140,7 @@ impl FrontendList {
     }
 }
 
-/// What is there beside what is to be there.
+/// Compares the frontends that are there with those that are to be there.
 fn compare(
     live: Vec<LiveFrontend>,
     renderer: &Renderer,

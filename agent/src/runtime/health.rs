@@ -1,4 +1,4 @@
-//! Whether the agent keeps up, as kube-proxy's health server judges it: no change waits for too long. A change that
+//! Check that the agent keeps up, as kube-proxy's health server judges it: no change waits for too long. A change that
 //! was refused, because a table is full, does not wait: what cured that would be no restart, nor another node.
 
 use std::time::{Duration, Instant, SystemTime};
@@ -48,19 +48,19 @@ impl<T> ByFamily<T> {
     }
 }
 
-/// How the agent keeps up.
+/// State by which the agent's health is judged.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// Whether load balancers may send new connections to this node; `None` without a cluster that
-    /// says so.
+    /// True if load balancers may send new connections to this node; `None` without a cluster that
+    /// decides it.
     pub node_eligible: Option<bool>,
-    /// What the source has not had applied yet.
+    /// Changes of the source that are not applied yet.
     pub pending: Pending,
     /// Since when the oldest event in the queue has waited, and how many there are.
     pub queued: Option<(Instant, u64)>,
     /// Since when the event loop is at what it does now, whatever that is; `None`: it waits.
     pub busy: Option<Instant>,
-    /// When an event was last applied that concerned the family.
+    /// Time at which the last event that concerned the family was applied.
     pub updated: ByFamily<Option<SystemTime>>,
     /// True if pinned tables translate until the first event.
     pub over_pinned_tables: bool,
@@ -70,20 +70,20 @@ pub struct Health {
     pub failed_hooks: Vec<String>,
 }
 
-/// How one family is.
+/// Health of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FamilyHealth {
     /// True if no change of it has waited for too long.
     pub healthy: bool,
-    /// When it was last brought up to date, if it ever was.
+    /// Time at which it was last brought up to date, if it ever was.
     pub updated: Option<SystemTime>,
 }
 
 impl Health {
-    /// How `family` is at `now`.
+    /// Returns the health of `family` at `now`.
     pub fn family(&self, family: IpFamily, now: Instant) -> FamilyHealth {
         let queued = self.queued.map(|(since, _)| since);
-        // Whoever is to hear of the next change may be in the same thread.
+        // The reader that is notified of the next change may be in the same thread.
         let waiting = [*self.pending.oldest.of(family), queued, self.busy];
         let late = |since: &Instant| now.saturating_duration_since(*since) >= PATIENCE;
         FamilyHealth {

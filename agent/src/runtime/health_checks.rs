@@ -14,12 +14,12 @@ use shunt_model::ServiceId;
 pub struct HealthCheck {
     /// The port where it is asked for, the service's `healthCheckNodePort`.
     pub port: NonZeroU16,
-    /// How many addresses, over all ports and both families, have endpoints on this node that are
+    /// Number of addresses, over all ports and both families, that have endpoints on this node that are
     /// ready.
     pub local_endpoints: u32,
 }
 
-/// How an event changes the health checks.
+/// Change of the health checks by an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum HealthCheckChange {
     /// Not at all.
@@ -42,7 +42,7 @@ pub struct HealthChecks {
 
 impl HealthChecks {
     /// Makes those fail that have no local endpoint any more after `change`: load balancers are to
-    /// know before the traffic stops. Gives whether anything has changed.
+    /// know before the traffic stops. Returns whether anything has changed.
     pub(super) fn announce(&mut self, change: &HealthCheckChange) -> bool {
         match change {
             HealthCheckChange::None => false,
@@ -57,7 +57,7 @@ impl HealthChecks {
         }
     }
 
-    /// Makes them what they are after `change`. Gives whether anything has changed.
+    /// Makes them what they are after `change`. Returns whether anything has changed.
     pub(super) fn apply(&mut self, change: HealthCheckChange) -> bool {
         match change {
             HealthCheckChange::None => false,

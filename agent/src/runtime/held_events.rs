@@ -13,7 +13,7 @@ pub struct HeldEvents {
 }
 
 impl HeldEvents {
-    /// Gives the event back if it can be applied now: it is a Resync, or one was applied before
+    /// Returns the event if it can be applied now: it is a Resync, or one was applied before
     /// (`synced`). Otherwise the event is held, with its origin and what comes with it.
     pub fn admit(
         &mut self,
@@ -34,7 +34,7 @@ impl HeldEvents {
         mem::take(&mut self.events)
     }
 
-    /// How many events are held.
+    /// Returns the number of events that are held.
     pub const fn count(&self) -> usize {
         self.events.len()
     }

@@ -1,20 +1,20 @@
-//! What an agent has been through.
+//! History of an agent.
 
 use std::{fmt, path::PathBuf, time::Instant};
 
 use shunt_model::Escaped;
 
-/// What an agent has been through since its start.
+/// History of an agent since its start.
 #[derive(Debug)]
 pub(super) struct History {
     pub(super) started: Instant,
-    /// Where it is pinned.
+    /// Directory where it is pinned.
     pub(super) pin_dir: Option<PathBuf>,
     /// Events that took effect.
     pub(super) applied: u64,
     /// Events that were refused.
     pub(super) refused: u64,
-    /// What the log said of the last of these, and when.
+    /// Log message of the last of these, and its time.
     pub(super) last_error: Option<(String, Instant)>,
 }
 

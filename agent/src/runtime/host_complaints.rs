@@ -1,4 +1,4 @@
-//! What of this host stands in the way of translation, for the log and the status.
+//! Conditions of this host that stand in the way of translation, for the log and the status.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What others see of the agent: snapshots and streams, never the agent itself.
+//! The agent as others see it: snapshots and streams, never the agent itself.
 
 use std::{fmt, net::Ipv4Addr, sync::Arc, time::SystemTime};
 
@@ -68,12 +68,12 @@ impl Inspector {
         }
     }
 
-    /// What is reported beside the queue.
+    /// Returns the reports beside the queue.
     pub const fn reports(&self) -> &Arc<Reports> {
         self.queue.reports()
     }
 
-    /// What the programs have counted, by the counter's name; read beside the event loop.
+    /// Returns the programs' counters, by name; they are read beside the event loop.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Inspector {
             .collect())
     }
 
-    /// What was counted of each service port, sorted by name; read beside the event loop.
+    /// Returns the counts of each service port, sorted by name; they are read beside the event loop.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Inspector {
         service_counts::read(&self.services)
     }
 
-    /// What the event loop knows of the agent, in figures.
+    /// Returns the event loop's figures of the agent.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Inspector {
         self.queue.ask(Request::Wanted).await
     }
 
-    /// Who is behind what is asked about, as the events say; before the first Resync, nobody is known,
+    /// Returns the targets behind what is asked about, by the events; before the first Resync, there are none,
     /// and the generation is 0.
     ///
     /// # Errors
@@ -137,8 +137,8 @@ impl Inspector {
             .await
     }
 
-    /// The same, now and whenever it changes. Waits for the first Resync, so that whoever follows again
-    /// after the agent's restart is not told that nobody is there. What is dropped follows no longer.
+    /// The same, now and whenever it changes. Waits for the first Resync, so that a follower that returns
+    /// after the agent's restart gets no empty answer. What is dropped follows no longer.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Inspector {
         self.follow(anybody).await.map(drop)
     }
 
-    /// How the agent is.
+    /// Returns the agent's status.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Inspector {
         DumpLines::begin(Arc::clone(&self.copies), frontends, sockets).await
     }
 
-    /// Forgets the connections that are meant. Gives how many these were.
+    /// Forgets the connections that are meant. Returns their number.
     ///
     /// # Errors
     ///
@@ -249,11 +249,11 @@ impl Inspector {
             .await
     }
 
-    /// Begins to watch what becomes of connections and packets: what happens from the answer on is told.
+    /// Begins to watch connections and packets: what happens from the answer on is reported.
     ///
     /// # Errors
     ///
-    /// If the kernel does not take the programs that tell of it, or the agent is ending.
+    /// If the kernel does not take the programs that report it, or the agent is ending.
     pub async fn watch_flows(&self, wanted: Wanted) -> Result<Watching, InspectError> {
         self.monitor.watch(wanted).await
     }

@@ -1,4 +1,4 @@
-//! How often something is said that objects of users cause, which may be many: Events, and lines of the log.
+//! Rate limit of messages that objects of users cause, which may be many: Events, and lines of the log.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Limit {
     tokens: u32,
-    /// When the last token came, or would have.
+    /// Time at which the last token came, or would have.
     filled: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! Where the agent is asked over HTTP, and what came of it.
+//! Addresses at which the agent answers over HTTP, and their states.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -31,7 +31,7 @@ impl fmt::Display for Listener {
     }
 }
 
-/// What came of a listener.
+/// State of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerState {
     /// Its addresses with their ports, as text.

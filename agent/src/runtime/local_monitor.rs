@@ -1,15 +1,15 @@
-//! What is registered with the agent itself, for whoever looks at it.
+//! Services that are registered with the agent itself, for display.
 
 use std::{fmt, sync::Arc};
 
 use shunt_api::view::LocalApi;
 
-/// A way to see what is registered with the agent itself, whenever somebody looks.
+/// A way to see what is registered with the agent itself, at any time.
 #[derive(Clone)]
 pub struct LocalMonitor(Arc<dyn Fn() -> LocalApi + Send + Sync>);
 
 impl LocalMonitor {
-    /// What `look` sees.
+    /// Creates a monitor of what `look` sees.
     pub fn new(look: impl Fn() -> LocalApi + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }

@@ -1,4 +1,4 @@
-//! What is measured where it happens: counters and histograms, each a few atomic additions.
+//! Meters that are updated where things happen: counters and histograms, each a few atomic additions.
 
 use std::{
     sync::atomic::AtomicU64,
@@ -29,7 +29,7 @@ pub(crate) type Histograms = Family<Label, Histogram, fn() -> Histogram>;
 /// A time in seconds since 1970.
 pub(crate) type Timestamp = Gauge<f64, AtomicU64>;
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Applied,
@@ -49,7 +49,7 @@ impl Fate {
     }
 }
 
-/// What became of a Kubernetes Event.
+/// Outcome of a Kubernetes Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// The API server has it.
@@ -89,9 +89,9 @@ pub(crate) struct Meters {
     pub(crate) full_sync: Histograms,
     /// Any other event.
     pub(crate) partial_sync: Histograms,
-    /// When the last event was applied.
+    /// Time at which the last event was applied.
     pub(crate) last_sync: Family<Label, Timestamp>,
-    /// When the last event was put into the queue.
+    /// Time at which the last event was put into the queue.
     pub(crate) last_queued: Family<Label, Timestamp>,
     pub(crate) endpoint_changes: Counter,
     pub(crate) service_changes: Counter,
@@ -104,7 +104,7 @@ pub(crate) struct Meters {
     /// Kubernetes Events.
     pub(crate) told: Family<Label, Counter>,
     pub(crate) rest_client: RestClient,
-    /// Who watches connections and packets.
+    /// Meters of connections and packets that are watched.
     pub(crate) flows: FlowMeters,
     /// Triggers from before are of no interest: an earlier agent has seen them, or none has.
     pub(crate) started: SystemTime,
@@ -123,8 +123,8 @@ fn sync_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 15))
 }
 
-/// kube-proxy's buckets of a change's way: the first ones are fine, and beyond a minute nobody
-/// looks closely.
+/// kube-proxy's buckets of a change's way: the first ones are fine, and those beyond a minute
+/// are coarse.
 fn network_programming_histogram() -> Histogram {
     let seconds = (1..60)
         .chain((60..=115).step_by(5))
@@ -230,7 +230,7 @@ impl Meters {
         set(&self.last_sync, families, SystemTime::now());
     }
 
-    /// What changes of endpoints led to is in force at `now`.
+    /// Observes that the effects of endpoints' changes are in force at `now`.
     pub(super) fn programmed(&self, triggers: &[Trigger], now: SystemTime) {
         for Trigger { family, at } in triggers {
             // A clock ahead of ours is no reason to count nothing.

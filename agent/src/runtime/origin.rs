@@ -1,11 +1,11 @@
-//! Where an event came from.
+//! Origin of an event.
 
 use std::fmt;
 
-/// Which of its source's events one is: `line 3`, `call 7`. A source names what it counts.
+/// Number of an event at its source: `line 3`, `call 7`. A source names what it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// What the source counts.
+    /// Unit that the source counts.
     pub unit: &'static str,
     /// Counted from 1.
     pub number: u64,

@@ -1,4 +1,4 @@
-//! What becomes of an event.
+//! Outcome of an event.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::runtime::{removal::Removal, steering::SteeringError, table_flags::with_advice};
 
-/// What an event has changed.
+/// Changes that an event has made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Frontends that did not exist.
@@ -74,7 +74,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How an event was accepted.
+/// Manner in which an event was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acceptance {
     /// It took effect.
@@ -83,16 +83,16 @@ pub enum Acceptance {
     Held,
 }
 
-/// What the source of an event has to know of it.
+/// Consequences that the source of an event has to know.
 #[derive(Debug, Default)]
 pub(crate) struct Consequences {
-    /// Who waits for whom now.
+    /// Conflicts that there are now.
     pub(crate) conflicts: Vec<Conflict>,
     /// The services without which it took effect, and why.
     pub(crate) refused: BTreeMap<ServiceId, String>,
 }
 
-/// What becomes of a source's event: what follows from it, or why it had no effect.
+/// Fate of a source's event: what follows from it, or why it had no effect.
 pub(crate) type Fate = Result<Consequences, String>;
 
 /// Returns what a source has to know of the answer to its event.

@@ -1,12 +1,12 @@
-//! Who goes first on a processor.
+//! Priority of threads on a processor.
 
 use rustix::process::nice;
 
-/// How far back a thread stands that gives way, in the steps of `nice(2)`.
+/// Distance that a thread steps back, in the steps of `nice(2)`.
 const BACK: i32 = 10;
 
 /// Has this thread give way to the agent's others where more of them want a processor than there are:
-/// events are taken while ten thousand clients are told of the last one.
+/// events are taken while ten thousand clients get the last one.
 pub(crate) fn give_way() {
     // Linux counts it for the thread alone, and lets everyone step back.
     let _ = nice(BACK);

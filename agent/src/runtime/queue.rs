@@ -14,7 +14,7 @@ use crate::runtime::{
     request::{Queued, Request, Submission},
 };
 
-/// How many requests wait for the loop before those who ask do.
+/// Number of requests that wait for the loop before their senders do.
 const AHEAD: usize = 16;
 
 /// The end of the queue at which events are put in: all that a source knows of the agent.
@@ -39,7 +39,7 @@ pub fn queue() -> (EventQueue, Requests) {
 }
 
 impl EventQueue {
-    /// What is reported beside the queue, and seen at once.
+    /// Returns the reports beside the queue, which are seen at once.
     pub const fn reports(&self) -> &Arc<Reports> {
         &self.reports
     }
@@ -49,7 +49,7 @@ impl EventQueue {
     ///
     /// # Errors
     ///
-    /// If nobody takes events any more.
+    /// If the agent does not take events any more.
     pub async fn deliver_foreign(
         &self,
         origin: Origin,
@@ -72,13 +72,12 @@ impl EventQueue {
     }
 
     /// Delivers an event of the source with these circumstances, or what was wrong with it, and waits for what becomes
-    /// of it. Its `turn` is dropped as
-    /// soon as its sender may deliver another one, which then need not wait for what this one waits for
-    /// aside: an event that has to do with this one takes effect after it in any case.
+    /// of it. Its `turn` is dropped as soon as its sender may deliver another one, which then need not wait for what
+    /// this one waits for aside: an event that has to do with this one takes effect after it in any case.
     ///
     /// # Errors
     ///
-    /// If nobody takes events any more.
+    /// If the agent does not take events any more.
     pub async fn deliver_with(
         &self,
         origin: Origin,
@@ -101,12 +100,12 @@ impl EventQueue {
         .await
     }
 
-    /// Delivers an event from a thread that may block. What becomes of it, the log alone says. It takes
+    /// Delivers an event from a thread that may block. Only the log shows what becomes of it. It takes
     /// effect after all that were delivered like this before it.
     ///
     /// # Errors
     ///
-    /// If nobody takes events any more.
+    /// If the agent does not take events any more.
     pub fn deliver_blocking(
         &self,
         origin: Origin,
@@ -123,31 +122,31 @@ impl EventQueue {
         }))
     }
 
-    /// Says from a thread that may block that the source has ended, or at which event it failed.
+    /// Reports from a thread that may block that the source has ended, or at which event it failed.
     ///
     /// # Errors
     ///
-    /// If nobody takes events any more.
+    /// If the agent does not take events any more.
     pub fn end_blocking(&self, end: Result<(), (Origin, io::Error)>) -> Result<(), Ending> {
         self.send_blocking(Request::Ended(end))
     }
 
-    /// Says which addresses the host's interfaces have now.
+    /// Sets the addresses that the host's interfaces have now.
     ///
     /// # Errors
     ///
-    /// If nobody takes it any more.
+    /// If the agent does not take it any more.
     pub async fn host_addresses(&self, addresses: BTreeSet<IpAddr>) -> Result<(), Ending> {
         let request = Request::HostAddresses(addresses);
         self.requests.send(request).await.map_err(|_| Ending)
     }
 
-    /// Says that much was read of which little is kept: what it took is given back to the system when
+    /// Reports that much was read of which little is kept: its memory is given back to the system when
     /// nothing else is to be done.
     ///
     /// # Errors
     ///
-    /// If nobody takes events any more.
+    /// If the agent does not take events any more.
     pub async fn has_slack(&self) -> Result<(), Ending> {
         self.requests.send(Request::Slack).await.map_err(|_| Ending)
     }
@@ -181,7 +180,7 @@ impl EventQueue {
 }
 
 impl Requests {
-    /// The next request; `None` when nobody can ask any more.
+    /// Returns the next request; `None` when there is no sender any more.
     pub(super) async fn next(&mut self) -> Option<Request> {
         self.receiver.recv().await
     }
@@ -192,7 +191,7 @@ pub(crate) mod testing {
     use super::{Acceptance, ApplyError, Request, Requests, Submission, oneshot};
 
     impl Requests {
-        /// Has the next event wait aside, and gives it in words, with whoever waits for the answer.
+        /// Has the next event wait aside, and returns it in words, with the sender of its answer.
         pub(crate) async fn next_aside(
             &mut self,
         ) -> (String, oneshot::Sender<Result<Acceptance, ApplyError>>) {
@@ -210,8 +209,8 @@ pub(crate) mod testing {
             }
         }
 
-        /// What the next request is about, in words, for tests of sources; `None` at the end.
-        /// An event that somebody waits for is held.
+        /// Returns the next request in words, for tests of sources; `None` at the end.
+        /// An event whose answer is awaited is held.
         pub(crate) async fn next_event(&mut self) -> Option<String> {
             Some(match self.next().await? {
                 Request::Event(Submission {

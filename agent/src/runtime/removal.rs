@@ -1,6 +1,6 @@
-//! How much an event removes.
+//! Size of an event's removal.
 
-/// How many of all frontends an event removes.
+/// Number of frontends that an event removes, of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removal {
     /// So many.

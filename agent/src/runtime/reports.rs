@@ -1,4 +1,4 @@
-//! What sources and servers report beside the queue: state that must be seen when the event loop
+//! Reports of sources and servers beside the queue: state that must be seen when the event loop
 //! is stuck, too.
 
 use std::{
@@ -56,19 +56,19 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Reports {
-    /// Says whether load balancers may send new connections to this node. A source that can know
-    /// says `false` at its start.
+    /// Sets whether load balancers may send new connections to this node. A source that can know
+    /// sets `false` at its start.
     pub fn set_node_eligible(&self, eligible: bool) {
         lock(&self.health).node_eligible = Some(eligible);
     }
 
-    /// Says what waits in a source to be applied, which is what health is judged by. To be called
+    /// Sets what waits in a source to be applied, which is what health is judged by. To be called
     /// whenever that changes, with nothing pending when all has been applied.
     pub fn set_pending(&self, pending: Pending) {
         lock(&self.health).pending = pending;
     }
 
-    /// Says whether pinned tables translate until the first event.
+    /// Sets whether pinned tables translate until the first event.
     pub fn set_over_pinned_tables(&self, are_there: bool) {
         lock(&self.health).over_pinned_tables = are_there;
     }
@@ -79,13 +79,13 @@ impl Reports {
         self.meters.endpoint_changes.inc_by(endpoints);
     }
 
-    /// Says how the source called `name` stands with whom it listens to. A source that listens to
+    /// Sets the contact of the source called `name` with the server that it listens to. A source that listens to
     /// several may report each of them under a name of its own.
     pub fn set_source(&self, name: &'static str, state: Contact) {
         lock(&self.sources).insert(name, state);
     }
 
-    /// Says at which addresses of this node health checks of services are answered; none: at all.
+    /// Sets the addresses of this node where health checks of services are answered; an empty set means all.
     pub fn set_health_check_addresses(&self, addresses: BTreeSet<IpAddr>) {
         self.health_checks.send_if_modified(|checks| {
             let differs = checks.addresses != addresses;
@@ -94,7 +94,7 @@ impl Reports {
         });
     }
 
-    /// What came of each listener, as it is and whenever it changes: a source may tell its cluster
+    /// Returns the state of each listener, as it is and whenever it changes: a source may notify its cluster
     /// of a port that cannot be had.
     pub fn listeners(&self) -> watch::Receiver<Listeners> {
         self.listeners.subscribe()
@@ -105,17 +105,17 @@ impl Reports {
         self.health_checks.subscribe()
     }
 
-    /// How the agent keeps up.
+    /// Returns the state by which health is judged.
     pub fn health(&self) -> Health {
         lock(&self.health).clone()
     }
 
-    /// How each source stands.
+    /// Returns the contact of each source.
     pub fn sources(&self) -> BTreeMap<&'static str, Contact> {
         lock(&self.sources).clone()
     }
 
-    /// Says whether the agent takes over from kube-proxy.
+    /// Sets the state of the take-over from kube-proxy.
     pub fn set_take_over(&self, state: TakeOver) {
         *lock(&self.take_over) = Some(state);
     }
@@ -125,7 +125,7 @@ impl Reports {
         lock(&self.host).set(part, complaints);
     }
 
-    /// What of the host stands in the way.
+    /// Returns the conditions of the host that stand in the way.
     pub(crate) fn host(&self) -> Vec<String> {
         lock(&self.host).all()
     }
@@ -135,43 +135,43 @@ impl Reports {
         self.socket_recreated.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that was.
+    /// Returns how often the socket's file was made anew.
     pub(crate) fn socket_recreated(&self) -> u64 {
         self.socket_recreated.load(Ordering::Relaxed)
     }
 
-    /// Says where the state is of the source that follows Consul.
+    /// Sets the monitor of the source that follows Consul.
     pub fn set_consul(&self, monitor: ConsulMonitor) {
         *lock(&self.consul) = Some(monitor);
     }
 
-    /// How the source is that follows Consul, if there is one.
+    /// Returns the state of the source that follows Consul, if there is one.
     pub(crate) fn consul(&self) -> Option<ConsulState> {
         lock(&self.consul).as_ref().map(ConsulMonitor::snapshot)
     }
 
-    /// Returns whether the agent takes over from kube-proxy, if that was said.
+    /// Returns the state of the take-over from kube-proxy, if it was set.
     pub(crate) fn take_over(&self) -> Option<TakeOver> {
         lock(&self.take_over).clone()
     }
 
-    /// Says how what is registered with the agent itself is seen.
+    /// Sets the monitor of what is registered with the agent itself.
     pub fn set_local(&self, monitor: LocalMonitor) {
         *lock(&self.local) = Some(monitor);
     }
 
-    /// What is registered with the agent itself, if anything can be.
+    /// Returns what is registered with the agent itself, if anything can be.
     pub(crate) fn local(&self) -> Option<LocalApi> {
         let monitor = lock(&self.local).clone();
         monitor.map(|monitor| monitor.look())
     }
 
-    /// What is measured.
+    /// Returns the meters.
     pub(crate) const fn meters(&self) -> &Meters {
         &self.meters
     }
 
-    /// Says what has become of a listener; `None`: it is wanted no longer.
+    /// Sets the state of a listener; `None`: it is wanted no longer.
     pub(crate) fn set_listener(&self, listener: &Listener, state: Option<ListenerState>) {
         self.listeners.send_if_modified(|listeners| match state {
             Some(state) => listeners.insert(listener.clone(), state.clone()) != Some(state),
@@ -179,8 +179,8 @@ impl Reports {
         });
     }
 
-    /// How long the oldest change has waited that is not applied yet, of each family, in a source or in the queue; zero if
-    /// none waits. An event that is taken out of the queue makes the next one no younger.
+    /// Returns the age of the oldest change that is not applied yet, of each family, in a source or in the queue; zero
+    /// if none waits. An event that is taken out of the queue makes the next one no younger.
     pub(crate) fn oldest_change(&self) -> ByFamily<Duration> {
         let queued = lock(&self.queued).since.values().next().copied();
         let pending = lock(&self.health).pending.oldest;

@@ -1,4 +1,4 @@
-//! What the event loop is asked, by whoever asks it.
+//! Requests to the event loop.
 
 use std::{
     collections::BTreeSet, convert::Infallible, io, net::IpAddr, sync::Arc, time::SystemTime,
@@ -23,7 +23,7 @@ use crate::runtime::{
 
 /// A request. All of them go through one queue and are answered one at a time, so that events
 /// take effect in the order of their arrival, whatever way they came; but for those that wait
-/// [aside](crate::runtime::aside). An answer that nobody waits for any more is dropped.
+/// [aside](crate::runtime::aside). An answer whose receiver is gone is dropped.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly every request is an event, and few are in the queue"
@@ -42,34 +42,34 @@ pub(super) enum Request {
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
     /// The frontends that the events lead to, sorted by key, without a look into the kernel.
     Wanted(oneshot::Sender<Vec<(FrontendKey, Frontend)>>),
-    /// Who is behind what is asked about.
+    /// Targets behind what is asked about.
     Lookup(Query, oneshot::Sender<Observed>),
     /// The same, and whenever it changes.
     Follow(Query, oneshot::Sender<io::Result<Following>>),
-    /// Which of these connections are to endpoints that are gone.
+    /// Check which of these connections are to endpoints that are gone.
     AreGone(Vec<StaleConnection>, oneshot::Sender<Vec<bool>>),
     /// An operator's change, and until when; or it is taken back.
     Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
-    /// What becomes of the event of this number, which waits for it.
+    /// Decision on the event of this number, which waits for it.
     Decide(
         u64,
         Decision,
         oneshot::Sender<Result<Acceptance, ControlError>>,
     ),
-    /// Programs that tell of connections and packets, and what reads what they tell.
+    /// Programs that report connections and packets, and the reader of their reports.
     LoadFlows(oneshot::Sender<Result<(FlowPrograms, FlowReader), DatapathError>>),
     /// These programs run from now on.
     TellFlows(FlowPrograms, oneshot::Sender<()>),
     /// They run no longer.
     StopFlows(oneshot::Sender<()>),
-    /// How the agent is, in figures.
+    /// The agent's figures.
     Figures(oneshot::Sender<Figures>),
-    /// How the agent is.
+    /// The agent's status.
     Status(oneshot::Sender<Result<Status, InspectError>>),
 }
 
 impl Request {
-    /// What decides what this has to come after, if it is about `footprint`.
+    /// Returns the data that decide what this has to come after, if it is about `footprint`.
     pub(super) const fn concern(&self, footprint: Footprint) -> Concern {
         let in_order = match self {
             Self::Event(submission) => submission.answer.is_none(),
@@ -95,7 +95,7 @@ impl Request {
         }
     }
 
-    /// It is to wait aside: whoever delivered it may deliver the next.
+    /// It is to wait aside: its sender may deliver the next.
     pub(super) fn set_aside(mut self) -> Self {
         if let Self::Event(submission) = &mut self {
             submission.turn = None;
@@ -104,16 +104,16 @@ impl Request {
     }
 }
 
-/// What an operator does to a change of endpoints.
+/// Action of an operator on a change of endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Steer {
     /// It holds, until then if a time is given.
     Set(Override, Option<SystemTime>),
-    /// What has its target is taken back.
+    /// The override with the same target is taken back.
     Remove(Override),
 }
 
-/// What becomes of an event that waits because it would remove too many frontends.
+/// Decision on an event that waits because it would remove too many frontends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// It takes effect.
@@ -133,7 +133,7 @@ pub(super) struct Submission {
     pub(super) turn: Option<oneshot::Sender<Infallible>>,
     /// True if a client has sent it, which may not remove what the source of events has brought.
     pub(super) is_foreign: bool,
-    /// Where to say what became of it, besides the log. Without one, its sender goes on meanwhile.
+    /// Sender of the outcome, besides the log. Without one, the event's sender goes on meanwhile.
     pub(super) answer: Option<oneshot::Sender<Result<Acceptance, ApplyError>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of an API server, measured as client-go does.
+//! Requests to an API server, measured as client-go does.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) type Three = [(&'static str, String); 3];
 pub(crate) struct RestClient {
     /// Requests by status, method and server.
     pub(crate) requests: Family<Three, Counter>,
-    /// How long answers took to begin, by method and server.
+    /// Time until answers began, by method and server.
     pub(crate) duration: Family<Two, Histogram, fn() -> Histogram>,
 }
 
@@ -32,8 +32,8 @@ impl Default for RestClient {
 }
 
 impl RestClient {
-    /// A request to `host` was answered with this status, or not at all; `took` is how long that
-    /// took, if it says anything.
+    /// A request to `host` was answered with this status, or not at all; `took` is the time that this
+    /// took, if it means anything.
     pub(crate) fn asked(
         &self,
         method: &str,

@@ -1,4 +1,4 @@
-//! Which services of a Resync fit into the tables, where not all do.
+//! Choice of the services of a Resync that fit into the tables, where not all do.
 //!
 //! Namespaces share the tables: the next service that is admitted is one of the namespace that has the smallest
 //! share, counted by the table of which it has most (dominant resource fairness, which is max-min fair in each
@@ -99,7 +99,7 @@ impl Entries {
     }
 }
 
-/// Returns what services take of the tables, at most: all that each claims, whoever else claims it too.
+/// Returns what services take of the tables, at most: all that each claims, even if others claim it too.
 /// `is_translated`: the frontends that are in the tables.
 pub(super) fn needs<'a>(
     services: impl Iterator<Item = (&'a Arc<ServiceId>, &'a [(FrontendKey, Frontend)])>,
@@ -149,7 +149,7 @@ pub(super) fn need<'a>(frontends: impl Iterator<Item = &'a (FrontendKey, Fronten
     Entries(needed)
 }
 
-/// What services take of the tables, and which namespace has the largest share of one.
+/// The services' shares of the tables, and the namespace that has the largest share of one.
 #[derive(Debug)]
 pub(super) struct Shares {
     needs: BTreeMap<Arc<ServiceId>, Entries>,
@@ -174,7 +174,7 @@ impl Shares {
         }
     }
 
-    /// What each service needs.
+    /// Returns the needs of each service.
     pub(super) const fn needs(&self) -> &BTreeMap<Arc<ServiceId>, Entries> {
         &self.needs
     }

@@ -1,4 +1,4 @@
-//! What has changed of each service, for those who look at it. A bounded memory: of one service that
+//! Changes of each service, for display. A bounded memory: of one service that
 //! changes all the time no more is kept than of others.
 
 use std::{
@@ -12,13 +12,13 @@ use std::{
 
 use shunt_model::ServiceId;
 
-/// How many changes are kept of all services together.
+/// Number of changes that are kept of all services together.
 const ALL: usize = 4096;
 
-/// How many of one service.
+/// Number of changes that are kept of one service.
 const OF_ONE: usize = 64;
 
-/// How many things one line names; of the others it says how many they are.
+/// Number of things that one line names; of the others it has the number.
 const NAMED: usize = 8;
 
 /// In what way a service port has changed.
@@ -38,7 +38,7 @@ pub enum ChangeKind {
     Undrained,
     /// Backends whose weight is another one, or whose share of a split.
     Weights,
-    /// Which backends it may use, how one is selected, and for how long a client stays with it.
+    /// Backends that it may use, the way one is selected, and the time that a client stays with it.
     Policy,
 }
 
@@ -63,20 +63,20 @@ impl ChangeKind {
 pub struct Changed {
     /// Some of them, as text.
     pub named: Vec<String>,
-    /// How many others there are.
+    /// Number of the others.
     pub more: usize,
 }
 
-/// What one event has changed of a service port.
+/// Changes of a service port by one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceChange {
-    /// When it took effect.
+    /// Time at which it took effect.
     pub at: SystemTime,
     /// The service.
     pub service: Arc<ServiceId>,
     /// The name of its port.
     pub port: Arc<str>,
-    /// What has changed.
+    /// Changes by kind.
     pub changed: BTreeMap<ChangeKind, Changed>,
 }
 
@@ -92,7 +92,7 @@ impl Changed {
     }
 }
 
-/// What has changed of each service since the first Resync.
+/// Changes of each service since the first Resync.
 #[derive(Debug, Default)]
 pub struct ServiceChanges {
     revision: AtomicU64,
@@ -107,7 +107,7 @@ struct Kept {
 }
 
 impl ServiceChanges {
-    /// Counts the events that may have changed what is to be in the kernel. Whoever has seen the
+    /// Counts the events that may have changed what is to be in the kernel. A reader that has seen the
     /// frontends at this number has seen all of them.
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)

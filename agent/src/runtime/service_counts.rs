@@ -1,4 +1,4 @@
-//! What is counted of each service port, for those who look at it.
+//! Counts of each service port, for display.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ pub struct ServiceFigures {
     pub counters: ServiceCounters,
 }
 
-/// Which service port: `namespace/name`, and the port's name.
+/// Name of a service port: `namespace/name`, and the port's name.
 pub(super) type PortName = (String, String);
 
 /// Reads what was counted, sorted by name.

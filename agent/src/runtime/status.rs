@@ -20,7 +20,7 @@ use crate::runtime::{
     steering::{Steered, Steering},
 };
 
-/// How `agent` is, with what it has been through.
+/// Returns the status of `agent`, with its history.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub(super) fn assemble(
     })
 }
 
-/// What an operator has changed.
+/// Returns an operator's changes.
 fn overrides(agent: &Agent, steering: &Steering) -> Vec<LiveOverride> {
     let now = SystemTime::now();
     let all = steering

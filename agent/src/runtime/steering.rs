@@ -1,4 +1,4 @@
-//! What an operator has changed on this node: kept in a file, so that it outlives the agent.
+//! An operator's changes on this node: kept in a file, so that they outlive the agent.
 
 use std::{
     fs, io,
@@ -24,7 +24,7 @@ pub enum SteeringError {
     /// It cannot be read, or its folder made.
     #[error("{what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// Action that was tried.
         what: &'static str,
         /// With what.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum SteeringError {
     /// Another agent has it.
     #[error("the overrides in {} are another agent's, of {holder}: a file is for one agent", path.display())]
     InUse {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// The process of the other agent.
         holder: Holder,
@@ -50,9 +50,9 @@ pub enum SteeringError {
         "{} is damaged: {reason}; move it away to begin without overrides", path.display()
     )]
     Damaged {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Where, or what.
+        /// Place of the error, or its cause.
         reason: String,
     },
 }
@@ -78,7 +78,7 @@ struct KeptFile {
     _lock: LockFile,
 }
 
-/// What is in the file.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -162,7 +162,7 @@ impl Steering {
         Ok(steering)
     }
 
-    /// What is changed.
+    /// Returns the changes.
     pub(super) fn overrides(&self) -> Overrides {
         Overrides::new(self.all.iter().map(|steered| steered.change.clone()))
     }
@@ -206,7 +206,7 @@ impl Steering {
         })
     }
 
-    /// How long it is until the next change ends; `None` if none does.
+    /// Returns the time until the next change ends; `None` if none does.
     pub(super) fn next_end(&self, now: SystemTime) -> Option<Duration> {
         let ends = self.all.iter().filter_map(|steered| steered.until);
         ends.min()

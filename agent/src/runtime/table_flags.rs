@@ -1,9 +1,9 @@
-//! Which flag of the agent's sizes which table: the datapath names tables, and people set flags.
+//! The agent's flags for the tables' sizes: the datapath names tables, and people set flags.
 
 use shunt_common::registry::Size;
 use shunt_datapath::TableError;
 
-/// The flag that says how many entries a table of this size has, if one does.
+/// The flag for the number of entries of a table of this size, if there is one.
 const fn flag(size: Size) -> Option<&'static str> {
     match size {
         Size::Frontends => Some("--max-frontends"),
@@ -18,7 +18,7 @@ const fn flag(size: Size) -> Option<&'static str> {
     }
 }
 
-/// What to do where a table of this size is too small.
+/// Returns the advice if a table of this size is too small.
 pub(crate) fn advice(size: Size) -> Option<String> {
     let flag = flag(size)?;
     Some(format!(

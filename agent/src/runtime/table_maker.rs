@@ -71,7 +71,7 @@ where
         let Some((recipe, table)) = &mut self.making else {
             return pending().await;
         };
-        // A thread that panics has said so.
+        // A thread that panics has logged it.
         let table = table.await.ok().flatten();
         self.made.insert(recipe.clone(), table);
         self.making = None;

@@ -1,4 +1,4 @@
-//! Which TCP connections are to a backend that is gone for good: the events know, the backend
+//! Check which TCP connections are to a backend that is gone for good: the events know, the backend
 //! table does not.
 
 use shunt_datapath::{IsGone, StaleConnection};
@@ -6,8 +6,8 @@ use shunt_model::{FrontendKey, Protocol, Renderer};
 
 use crate::runtime::{queue::EventQueue, request::Request};
 
-/// Asks the event loop behind `queue`, a batch at a time, in turn with events. Where nobody
-/// answers any more, nothing is gone.
+/// Asks the event loop behind `queue`, a batch at a time, in turn with events. If there is no
+/// answer any more, nothing is gone.
 pub fn is_gone(queue: EventQueue) -> IsGone {
     Box::new(move |connections| {
         let none = vec![false; connections.len()];
@@ -16,8 +16,8 @@ pub fn is_gone(queue: EventQueue) -> IsGone {
     })
 }
 
-/// Says of each connection whether its endpoint has left its service port, by all that `renderer`
-/// was told.
+/// Returns for each connection whether its endpoint has left its service port, by all that `renderer`
+/// knows.
 pub(super) fn are_gone(renderer: &Renderer, connections: &[StaleConnection]) -> Vec<bool> {
     let is_gone = |connection: &StaleConnection| {
         let StaleConnection { frontend, backend } = *connection;

@@ -1,4 +1,4 @@
-//! Where an API is served: an address and a port, or a Unix socket.
+//! Address of an API: an address and a port, or a Unix socket.
 
 use std::{
     fmt, io,
@@ -11,10 +11,10 @@ use thiserror::Error;
 
 use crate::serve::socket_file::{SocketError, SocketFile};
 
-/// What a path of a Unix socket may begin with, as in the addresses of gRPC clients.
+/// Prefix that a path of a Unix socket may have, as in the addresses of gRPC clients.
 const UNIX: &str = "unix:";
 
-/// Where an API is served.
+/// Address at which an API is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServeAddress {
     /// At an address and a port.
@@ -100,7 +100,7 @@ pub enum ListenError {
     Unix(#[from] SocketError),
 }
 
-/// A place that is listened at, and where nobody answers yet.
+/// A place that is listened at, and that does not answer yet.
 #[derive(Debug)]
 pub enum ServeListener {
     /// An address; the listener does not block.

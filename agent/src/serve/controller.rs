@@ -1,4 +1,4 @@
-//! What is asked of a controller over HTTP: health, and metrics.
+//! A controller's answers over HTTP: health, and metrics.
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
@@ -57,7 +57,7 @@ pub fn serve_controller(
     }
 }
 
-/// Whether it is alive, and whether it knows all that it has to; whoever waits for the other one to end
+/// Answers whether it is alive, and whether it knows all that it has to; one that waits for the other one to end
 /// is as ready as the one that writes.
 #[derive(Debug)]
 struct Health(Arc<ControllerMeters>);

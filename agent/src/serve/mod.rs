@@ -1,4 +1,4 @@
-//! What the agent serves: its socket, and what is asked there; health and metrics over
+//! Servers of the agent: its socket, and the requests there; health and metrics over
 //! HTTP; a page for a browser.
 
 pub(crate) mod address;

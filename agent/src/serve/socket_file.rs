@@ -33,7 +33,7 @@ const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 /// A socket cannot be had.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// Somebody answers there.
+    /// Another process answers there.
     #[error("another agent listens at {}: a socket is for one agent", .0.display())]
     InUse(PathBuf),
     /// Something else is there.
@@ -50,7 +50,7 @@ pub enum SocketError {
     /// A system call failed.
     #[error("{what} {} failed: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// Action that was tried.
         what: &'static str,
         /// With which file.
         path: PathBuf,
@@ -87,11 +87,11 @@ pub struct SocketFile {
     listener: Option<UnixListener>,
 }
 
-/// What tells a file from one that came later, which may have got its inode.
+/// Properties that distinguish a file from one that came later, which may have got its inode.
 #[derive(Debug, PartialEq, Eq)]
 struct FileIdentity {
     inode: u64,
-    /// Where the file system keeps it.
+    /// Time of its creation, where the file system keeps it.
     created: Option<SystemTime>,
 }
 
@@ -137,12 +137,12 @@ impl SocketFile {
         })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether somebody has removed the file, so that nobody can connect any more.
+    /// Returns whether the file was removed, so that no client can connect any more.
     pub(super) fn is_removed(&self) -> bool {
         fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
@@ -191,7 +191,7 @@ async fn lock(path: &Path) -> Result<LockFile, SocketError> {
     }
 }
 
-/// Removes the file of a socket at which nobody listens.
+/// Removes the file of a socket without a listener.
 fn remove_dead(path: &Path) -> Result<(), SocketError> {
     let there = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

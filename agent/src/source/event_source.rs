@@ -1,18 +1,18 @@
-//! What a source of events is.
+//! The trait of a source of events.
 
 use std::{fmt, io};
 
 use crate::runtime::queue::EventQueue;
 
-/// Where events come from.
+/// A source of events.
 ///
-/// A source delivers events into the queue with an [`Origin`](crate::Origin) of its own naming and
-/// counting. It may wait for what becomes of each, or leave that to the log. It knows neither the
-/// agent nor any other source; the order in which events take effect is that of the queue. Shown
-/// (`Display`), it says in the log's words where its events come from: `reading events from …`.
+/// A source delivers events into the queue with an [`Origin`](crate::Origin) of its own naming and counting. It may
+/// wait for the outcome of each, or leave that to the log. It knows neither the agent nor any other source; the order
+/// in which events take effect is that of the queue. Shown (`Display`), it names in the log's words the place that its
+/// events come from: `reading events from …`.
 pub trait EventSource: fmt::Display {
-    /// What whoever starts it gets: the end at which events are put in, of a source that is told
-    /// of them; nothing, of one that finds them by itself.
+    /// Handle for the caller that starts it: the end at which events are put in, of a source that
+    /// receives them so; nothing, of one that finds them by itself.
     type Handle;
 
     /// Begins to deliver into `queue`, from a thread or a task of its own.

@@ -19,7 +19,7 @@ use crate::{
 /// A large resync should not take a system call for every few kilobytes.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Where to read events from: the value of `--events`.
+/// Place to read events from: the value of `--events`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// Standard input, written `-`.
@@ -140,7 +140,7 @@ mod tests {
 
     const EVENT: &str = r#"{"event":"UpdateLocalBackendIfs","new":[]}"#;
 
-    /// What comes out of the queue for this input.
+    /// Returns the output of the queue for this input.
     fn delivered(reader: impl BufRead + Send + 'static) -> Vec<String> {
         let source = FileSource {
             input: Input::Stdin,

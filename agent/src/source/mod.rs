@@ -1,4 +1,4 @@
-//! Where events come from. A source knows the queue that takes them, and nothing else.
+//! Sources of events. A source knows the queue that takes them, and nothing else.
 
 pub(crate) mod consul;
 pub(crate) mod event_source;

@@ -4,8 +4,8 @@ use std::{io, io::BufRead, thread};
 
 use shunt_model::{Line, LineError, Lines};
 
-/// Reads the events of `reader` in a thread of its own, decodes them there, and has each one
-/// delivered; `None` at the end of the input. The thread ends there, or when `deliver` says `false`.
+/// Reads the events of `reader` in a thread of its own, decodes them there, and has each one delivered; `None`
+/// at the end of the input. The thread ends there, or when `deliver` returns `false`.
 ///
 /// A thread, because standard input can be read only by blocking, and an asynchronous runtime
 /// would wait for that read when it shuts down; this thread goes with the process.

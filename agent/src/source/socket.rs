@@ -21,7 +21,7 @@ use crate::{
     source::event_source::EventSource,
 };
 
-/// The calls at the agent's socket. Whoever serves the socket puts them in.
+/// The calls at the agent's socket. The server of the socket puts them in.
 #[derive(Debug)]
 pub struct SocketSource {
     path: PathBuf,
@@ -55,7 +55,7 @@ impl EventSource for SocketSource {
 #[derive(Debug, Clone)]
 pub struct Calls {
     queue: EventQueue,
-    /// How many there were, over all clients.
+    /// Number of calls, over all clients.
     count: Arc<AtomicU64>,
 }
 
@@ -65,7 +65,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// If nobody takes events any more.
+    /// If the receiver of events is gone.
     pub async fn deliver(
         &self,
         event: Result<RendererEvent, EventError>,

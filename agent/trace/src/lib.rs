@@ -1,7 +1,7 @@
-//! What a node would do with a packet: its kernel programs, built for the host, over copies of its tables.
+//! Outcome of a packet at a node: its kernel programs, built for the host, run over copies of its tables.
 //!
-//! A [`Dump`] is all that a packet's way depends on, at one instant: an agent gives it, or a file.
-//! [`trace`] says what would become of a packet, in steps; nothing is changed by it.
+//! A [`Dump`] is all that a packet's way depends on, at one instant: an agent or a file provides it.
+//! [`trace`] returns what would become of a packet, in steps; nothing is changed by it.
 
 #![forbid(unsafe_code)]
 

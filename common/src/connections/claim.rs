@@ -7,15 +7,14 @@ use super::{
     survey::{DOUBTFUL, FREE, LAST, OVER, PLENTY, YOUNG, best_of, idle_of, index_of},
 };
 
-/// How far from its home a half may be: what eight bits hold.
+/// Maximum distance of a half from its home: what eight bits hold.
 pub const REACH: u32 = 255;
 
-/// How many slots are looked at before one gives way whose connection may be there, if those near
-/// are mostly of one kind; else all in reach are.
+/// Number of slots that are looked at before one gives way whose connection may be there, if those near are mostly of
+/// one kind; else all in reach are.
 const FAR: u32 = 49;
 
-/// How often a slot is looked for, as long as what was chosen has changed meanwhile or is younger than
-/// it seemed.
+/// Number of searches for a slot, as long as the chosen one has changed meanwhile or is younger than it seemed.
 const SEARCHES: u32 = 4;
 
 /// A slot that is ours, for a half with a certain key.
@@ -67,7 +66,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             }
             if seen == Survey::NOTHING {
                 seen = best_of(M::survey_near(self, begin, now));
-                // Whose connection may be there stays if there is somebody better farther away.
+                // One whose connection may be there stays if there is a better one farther away.
                 if seen == Survey::NOTHING || seen & (YOUNG | DOUBTFUL) != 0 {
                     let end = if seen & PLENTY != 0 { FAR } else { REACH + 1 };
                     seen = best_of(M::survey(self, begin, begin + end, now));
@@ -93,9 +92,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         None
     }
 
-    /// Takes the slot that was `seen` for a half that is at home at `begin`: a free one, or one whose
-    /// connection may be given up, and is ended. Gives the owner's [`Meta`], or 0: also if it is no longer
-    /// what was seen of it, since somebody may have begun or spoken there just now.
+    /// Takes the slot that was `seen` for a half that is at home at `begin`: a free one, or one whose connection may be
+    /// given up, and is ended. Returns the owner's [`Meta`], or 0: also if it is no longer what was seen of it, since a
+    /// connection may have begun there or had a packet just now.
     #[inline(always)]
     pub fn dismiss_here(&self, seen: u64, begin: u32, now: u32) -> u64 {
         let taken = self.try_dismiss(seen, begin, now);

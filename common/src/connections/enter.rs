@@ -9,13 +9,13 @@ use super::{
     slot::place,
 };
 
-/// What a new connection has.
+/// The keys and translation of a new connection.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Connection<F: Wide> {
-    /// What the client's packets are found by.
+    /// Key of the client's packets.
     pub forward: Key<F>,
-    /// What the backend's packets are found by: the tuple that the client's go on with, reversed.
+    /// Key of the backend's packets: the tuple that the client's go on with, reversed.
     pub reply: Key<F>,
     /// The backend's index.
     pub backend: u32,
@@ -29,13 +29,13 @@ pub struct Connection<F: Wide> {
     pub seen: u16,
 }
 
-/// Why there is no new half; 0 as a number is none.
+/// The reason for which there is no new half; 0 as a number is none.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// All slots in reach have assured connections.
     Full = 1,
-    /// There is one with this key, or somebody is entering one.
+    /// There is one with this key, or another processor is entering one.
     Exists,
     /// Others, or this connection's own other half, have changed the home meanwhile: another try may
     /// succeed.
@@ -87,7 +87,7 @@ impl<F: Wide> Connection<F> {
         self.reply.ports = self.reply.ports & 0xffff | (port as u32) << 16;
     }
 
-    /// What the reply half's facts begin with.
+    /// Returns the initial mark of the reply half's facts.
     #[inline(always)]
     const fn mark(&self, now: u32) -> u32 {
         match self.reply.protocol() {
@@ -217,7 +217,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         Err(refused)
     }
 
-    /// [`Self::win_here`]. In a home without hints, as nearly all are, there is nobody to look for.
+    /// [`Self::win_here`]. In a home without hints, as nearly all are, there is no rival to look for.
     #[inline(always)]
     fn win(&self, claim: &Claim<M::Slot>) -> u32 {
         let &Claim {
@@ -235,7 +235,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         M::win(self, index, spilled)
     }
 
-    /// Enters the pending half in this slot in its home's hints as the only one with its key. Gives
+    /// Enters the pending half in this slot in its home's hints as the only one with its key. Returns
     /// one of [`WON`], [`EXISTS`], [`CONTENDED`].
     #[inline(always)]
     pub fn win_here(&self, index: u32, spilled: bool) -> u32 {

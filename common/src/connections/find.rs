@@ -13,9 +13,9 @@ pub struct Hit<F: Wide, S> {
     pub index: u32,
     /// The slot.
     pub slot: S,
-    /// Which version of it, and what had been seen.
+    /// Its version, and the bits that had been seen.
     pub meta: Meta,
-    /// When the last packet was seen, and what checksums change by.
+    /// Tick of the last packet, and the changes of checksums.
     pub times: Times,
     /// The ports that the packet leaves with.
     pub ports: u32,
@@ -41,10 +41,10 @@ impl<F: Wide, S: Slot> Hit<F, S> {
     }
 }
 
-/// How many words a cache line has.
+/// Number of words in a cache line.
 const LINE_WORDS: usize = 8;
 
-/// What a search gives for nothing.
+/// Result of a search that finds nothing.
 const NOTHING: u64 = u64::MAX;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
@@ -87,8 +87,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Looks for the half with this key. Gives the index of its slot, and above it which use of the
-    /// slot that is; all bits for nothing.
+    /// Looks for the half with this key. Returns the index of its slot, and above it the version of
+    /// the slot; all bits for nothing.
     #[inline(always)]
     pub fn search_here(&self, key: &Key<F>, home: u32) -> u64 {
         let found = self.search(home, |index, slot| {

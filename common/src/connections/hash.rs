@@ -1,9 +1,9 @@
-//! Where keys are at home.
+//! The homes of keys.
 
 use super::{Key, Wide};
 
-/// Random words, chosen when the table is made: without them nobody can choose addresses and ports
-/// that share a home.
+/// Random words, chosen when the table is made: without them no sender can choose addresses and ports that share a
+/// home.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Seeds(pub [u32; 10]);

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints(pub u64);
 
-/// How many distances there are.
+/// Number of distances.
 pub(super) const PLACES: u32 = 6;
 const DISTANCES: u64 = (1 << (8 * PLACES)) - 1;
 const SPILLED: u64 = 1 << 48;

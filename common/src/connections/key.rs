@@ -1,4 +1,4 @@
-//! What a half is found by: a packet's tuple before translation, as the words that slots have.
+//! The key of a half: a packet's tuple before translation, as the words that slots have.
 
 use crate::{Family, Tuple, V4, V6};
 
@@ -6,9 +6,9 @@ use super::{Meta, Role, Slot, slot::place};
 
 /// A family whose tuples go into slots.
 pub trait Wide: Family {
-    /// How many words its two addresses take.
+    /// Number of words of its two addresses.
     const ADDRESS_WORDS: usize;
-    /// How many words a slot has: whole cache lines.
+    /// Number of words in a slot: whole cache lines.
     const SLOT_WORDS: usize;
     /// Its two addresses.
     type Addresses: Copy + Eq + core::fmt::Debug;
@@ -188,7 +188,7 @@ const _: () = assert!(
     "whole lines"
 );
 
-/// What a half is found by.
+/// The key of a half.
 ///
 /// Words without a gap: the verifier wants all of what a function is given a pointer to.
 #[repr(C)]
@@ -253,7 +253,7 @@ impl<F: Wide> Key<F> {
         self.kind as u8
     }
 
-    /// Which half.
+    /// Returns the half that it is of.
     #[inline(always)]
     pub const fn role(&self) -> Role {
         if self.kind & REPLY == 0 {

@@ -1,5 +1,5 @@
-//! What the table needs of its memory: the programs have a BPF array, the agent a mapping of it,
-//! the tests atomics of the standard library and of the model checker.
+//! The table's interface to its memory: the programs have a BPF array, the agent a mapping of it, the tests atomics of
+//! the standard library and of the model checker.
 
 use super::{Connection, Key, Survey, Table, Wide};
 
@@ -17,13 +17,13 @@ pub trait Slot: Copy {
     /// Writes the lower half of the word at this place, and nothing else of it.
     fn store_half(self, place: usize, value: u32);
 
-    /// Replaces the word at this place if it is `old`, and says whether it was: acquire, release.
+    /// Replaces the word at this place if it is `old`, and returns whether it was: acquire, release.
     fn exchange(self, place: usize, old: u64, new: u64) -> bool;
 }
 
 /// The slots of a table.
 ///
-/// What the table does rarely it does through the provided methods here, which take and give
+/// The table does its rare operations through the provided methods here, which take and give
 /// numbers alone. The programs override them, by functions that the verifier looks at once each, where
 /// the whole in one piece would be too much for it; they call the same code of [`Table`].
 pub trait Memory: Copy {

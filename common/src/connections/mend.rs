@@ -1,8 +1,8 @@
 //! Mending: a connection of which one half is lost gets it back from the other one.
 //!
-//! The halves begin and end together, so one alone is lost only if somebody else has written into the
-//! table. Whoever has the first packet of a span of [`super::LOOK`] ticks of the half that is left looks
-//! whether the other one is there, and enters it anew if it is not.
+//! The halves begin and end together, so one alone is lost only if another program has written into the table. The
+//! processor with the first packet in a span of [`super::LOOK`] ticks of the half that is left looks for the other one,
+//! and enters it anew if it is not there.
 
 use crate::{SCTP, TCP};
 
@@ -43,9 +43,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         home.is_none_or(|home| !Hints(home.load(place::HINTS)).has(distance))
     }
 
-    /// Makes the connection of the half at `index`, in its use `version`, whole again if its other
-    /// half is lost or is not found; `signal` is what the packet says that was found to be of it. Gives
-    /// whether the half is still there: somebody else may have got the other one's tuple.
+    /// Makes the connection of the half at `index`, in its use `version`, whole again if its other half is lost or is
+    /// not found; `signal` is that of the packet that was found to be of it. Returns whether the half is still there:
+    /// another connection may have got the other one's tuple.
     ///
     /// `connection` is where the keys are kept meanwhile; on the programs' stack they would be too much.
     #[inline(always)]
@@ -84,7 +84,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             Other::Busy => return true,
             Other::Live(_) | Other::Gone => {}
         }
-        // Who ends a connection has its forward half first: the reply half follows.
+        // The end of a connection takes its forward half first: the reply half follows.
         let link = Link(half.slot.load(place::LINK));
         let is_being_ended = self.memory.slot(link.index()).is_some_and(|slot| {
             let kind = Meta(slot.load(place::META)).kind();
@@ -123,8 +123,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Has a half refer to the other one that has been entered for it. Gives whether it is still there; if
-    /// not, the other one goes, too. Who has found the half alone and is about to free it finds
+    /// Has a half refer to the other one that has been entered for it. Returns whether it is still there; if
+    /// not, the other one goes, too. A processor that has found the half alone and is about to free it finds
     /// another [`Meta`], and looks again.
     #[inline(always)]
     fn lead(&self, half: Half<M::Slot>, other: Half<M::Slot>) -> bool {
@@ -133,7 +133,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if before != link {
             half.slot.exchange(place::LINK, before.0, link.0);
         }
-        // Packets note what they say meanwhile.
+        // Packets note their signals meanwhile.
         for _ in 0..TRIES {
             let meta = Meta(half.slot.load(place::META));
             if !meta.is_same_half(half.meta) {
@@ -155,7 +155,7 @@ fn leads_to<S: Slot>(slot: S, half: &Half<S>) -> bool {
     link.is_to(half.index, half.meta.version())
 }
 
-/// What the other half of this one is found by.
+/// Returns the key of the other half of this one.
 #[inline(always)]
 fn other_key<F: Wide, S: Slot>(half: Half<S>) -> Key<F> {
     let translated = F::load(half.slot, place::ADDRESSES + F::ADDRESS_WORDS);
@@ -172,7 +172,7 @@ fn other_key<F: Wide, S: Slot>(half: Half<S>) -> Key<F> {
     )
 }
 
-/// What the other half of this one must have seen, as far as that can be told.
+/// Returns the bits that the other half of this one must have seen, as far as they follow from this one.
 #[inline(always)]
 const fn seen_by_other(half: Meta, signal: Signal) -> u16 {
     let mut seen = half.seen() & (Meta::ASSURED | Meta::OPENED | Meta::RULED);
@@ -187,7 +187,7 @@ const fn seen_by_other(half: Meta, signal: Signal) -> u16 {
         }
         bit += 1;
     }
-    // Who goes on behind the SYN has had an answer.
+    // A client that goes on behind the SYN has had an answer.
     let is_answered = match half.protocol() {
         TCP | SCTP => !signal.opens(),
         _ => half.has(Meta::ASSURED),
@@ -198,5 +198,5 @@ const fn seen_by_other(half: Meta, signal: Signal) -> u16 {
     seen
 }
 
-/// What one half knows of its own side, and what the other half knows of that.
+/// Bits of a half for its own side, each with the other half's bit for that side.
 const MIRRORED: [(u16, u16); 2] = [(Meta::FIN, Meta::PEER_FIN), (Meta::RESET, Meta::PEER_RESET)];

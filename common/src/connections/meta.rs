@@ -2,7 +2,7 @@
 
 use crate::{SCTP, TCP};
 
-/// Which of a connection's halves.
+/// One of a connection's halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Found by the client's packets; it owns the connection.
@@ -11,12 +11,12 @@ pub enum Role {
     Reply,
 }
 
-/// What a slot is; the module's documentation says who may do what with it.
+/// The kind of a slot; the module's documentation lists the permitted accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nobody has it.
+    /// It has no owner.
     Free,
-    /// Somebody took it and writes.
+    /// A processor took it and writes.
     Busy,
     /// It is written and not yet to be found.
     Pending,
@@ -24,9 +24,9 @@ pub enum Kind {
     Live,
 }
 
-/// Version (23 bits), kind (2), role (1), whether the client keeps its address and port (1), a bit that
-/// tells what was before a mending from what is after it, 4 bits of zero, distance from home (8),
-/// protocol (8), what has been seen (16).
+/// Version (23 bits), kind (2), role (1), whether the client keeps its address and port (1), a bit that distinguishes
+/// the state before a mending from the one after it, 4 bits of zero, distance from home (8), protocol (8), what has
+/// been seen (16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta(pub u64);
 
@@ -74,8 +74,8 @@ impl Meta {
     /// The backend has answered a SYN in the established connection by an acknowledgment. The mark is its
     /// number, which the client's RST has. In the reply half.
     pub const CHALLENGED: u16 = 4096;
-    /// The host's routes depended on more than the destination when the connection was opened, so its replies may have to
-    /// leave by another interface than the stack chooses. In both halves.
+    /// The host's routes depended on more than the destination when the connection was opened, so its replies may have
+    /// to leave by another interface than the stack chooses. In both halves.
     pub const RULED: u16 = 8192;
 
     /// The slot's owner writes this, and never a version twice in a row.
@@ -84,7 +84,7 @@ impl Meta {
         (self.0 & VERSION) as u32
     }
 
-    /// What the slot is.
+    /// Returns the kind of the slot.
     #[inline(always)]
     pub const fn kind(self) -> Kind {
         match (self.0 >> KIND) & 3 {
@@ -101,7 +101,7 @@ impl Meta {
         self.0 & KINDS == KINDS
     }
 
-    /// Which half it is.
+    /// Returns the half that it is.
     #[inline(always)]
     pub const fn role(self) -> Role {
         if self.0 & REPLY == 0 {
@@ -117,7 +117,7 @@ impl Meta {
         self.0 & KEEPS_CLIENT != 0
     }
 
-    /// How far the slot is from the home that has its hint; 0 at home.
+    /// Returns the distance of the slot from the home that has its hint; 0 at home.
     #[inline(always)]
     pub const fn distance(self) -> u32 {
         (self.0 >> DISTANCE) as u32 & 0xff
@@ -129,7 +129,7 @@ impl Meta {
         (self.0 >> PROTOCOL) as u8
     }
 
-    /// What was seen of this direction.
+    /// Returns the bits that were seen of this direction.
     #[inline(always)]
     pub const fn seen(self) -> u16 {
         (self.0 >> SEEN) as u16
@@ -154,7 +154,7 @@ impl Meta {
         Self((self.0 | (set as u64) << SEEN) & !((cleared as u64) << SEEN))
     }
 
-    /// Returns whether the connection is over, as far as this half knows: the other half tells.
+    /// Returns whether the connection is over, as far as this half knows: the other half decides.
     #[inline(always)]
     pub const fn seems_over(self) -> bool {
         if self.has(Self::ASSURED) {
@@ -202,14 +202,14 @@ impl Meta {
         (self.0 ^ other.0) & (VERSION | KINDS) == 0
     }
 
-    /// What an owner makes of a slot that it takes, at this distance from its new home.
+    /// Returns the word of a slot that an owner takes, at this distance from its new home.
     #[inline(always)]
     #[must_use]
     pub const fn taken(self, distance: u32) -> Self {
         Self((self.0 + 1) & VERSION | 1 << KIND | ((distance & 0xff) as u64) << DISTANCE)
     }
 
-    /// What an owner leaves behind.
+    /// Returns the word of a slot that its owner frees.
     #[inline(always)]
     #[must_use]
     pub const fn freed(self) -> Self {

@@ -1,5 +1,4 @@
-//! Connection tracking in a table of our own: plain words in an array, no kernel hash, no lock and
-//! nobody who has to sweep.
+//! Connection tracking in a table of our own: plain words in an array, no kernel hash, no lock and no sweeping.
 //!
 //! # Slots
 //!
@@ -7,24 +6,23 @@
 //! them, its *halves*: the forward half is found by the client's packets, the reply half by the
 //! backend's. Each has all that a packet of its direction needs, and a [`Link`] to the other one.
 //!
-//! A key's hash chooses its *home*, the slot where its half is looked for and put. Who finds the home
-//! taken goes to the next free slot behind it, at most [`REACH`] away, and leaves the distance in the
-//! home's [`Hints`]. So an established packet reads one line if its half is at home, two if it is not;
-//! and a packet of no connection one, unless there are hints. The home of a key whose home has no
-//! room for a hint is the slot behind it ("spilled"). If that has no room either, a half gives way that
-//! has a hint there.
+//! A key's hash chooses its *home*, the slot where its half is looked for and put. A half whose home is taken goes to
+//! the next free slot behind it, at most [`REACH`] away, and leaves the distance in the home's [`Hints`]. So an
+//! established packet reads one line if its half is at home, two if it is not; and a packet of no connection one,
+//! unless there are hints. The home of a key whose home has no room for a hint is the slot behind it ("spilled"). If
+//! that has no room either, a half gives way that has a hint there.
 //!
 //! # Concurrent access
 //!
-//! Every word is read with acquire, written with release, and exchanged with both (see [`Slot`] for
-//! what that means on each machine). The word [`Meta`] says whose a slot is:
+//! Every word is read with acquire, written with release, and exchanged with both (see [`Slot`] for what that means on
+//! each machine). The word [`Meta`] shows the owner of a slot:
 //!
 //! | kind | who may write the other words | next |
 //! |---|---|---|
-//! | free | nobody | busy, by exchange: whoever wins it owns the slot |
+//! | free | none | busy, by exchange: the winner owns the slot |
 //! | busy | the owner | pending, live or free, by the owner |
 //! | pending | the owner; others see its key | live or free, by the owner |
-//! | live | nobody, but for time and facts (see below) | busy, by exchange |
+//! | live | none, but for time and facts (see below) | busy, by exchange |
 //!
 //! **Reading.** The version in `Meta` grows whenever a slot becomes busy. A reader loads `Meta`, then
 //! the key and the translation, then `Meta` again: if it was live with one version both times, all
@@ -33,36 +31,33 @@
 //! the answer "not there" is the truth. A version of 23 bits comes back after 2^23 reuses of one slot: a
 //! reader would have to stand still for as long (seconds) and to meet exactly that one.
 //!
-//! **Entering.** Of two CPUs with the same key one must win, in whatever slots they write it. So a
-//! half is entered by an exchange of its home's `Hints`, which have a counter of all entries: read
-//! the hints; look for the key, also among those pending; exchange the hints as they were read for
-//! ones with a higher count and, away from home, the distance. If the exchange fails, somebody
-//! entered or left meanwhile: begin again. The key is pending, and so to be seen by rivals, before
-//! the exchange; it is live, and so to be believed, after it. Bounded tries; who needs more gives up,
+//! **Entering.** Of two CPUs with the same key one must win, in whatever slots they write it. So a half is entered by
+//! an exchange of its home's `Hints`, which have a counter of all entries: read the hints; look for the key, also among
+//! those pending; exchange the hints as they were read for ones with a higher count and, away from home, the distance.
+//! If the exchange fails, another half entered or left meanwhile: begin again. The key is pending, and so to be seen by
+//! rivals, before the exchange; it is live, and so to be believed, after it. Bounded tries; who needs more gives up,
 //! and the packet is dropped as the kernel drops one that lost such a race.
 //!
-//! **Who owns what.** The forward half owns the connection. A connection is ended by one exchange on
-//! the forward half's `Meta`, from the state that was judged to busy: if a packet has just assured it,
-//! the exchange fails and the connection stays. Whoever wins it owns the reply half too, takes it by
-//! its version and frees both. A reader may see the reply half a moment longer than the forward one,
-//! never the reverse for longer than the exchange takes. A half whose link leads to
-//! another version has lost the other one. Nobody here makes that so; if somebody else does who writes into the
-//! memory, the next packet of the half that is left enters the lost one anew, and until then anybody may
-//! take it. A hint to the lost one's slot stays behind, and costs a look.
+//! **Ownership.** The forward half owns the connection. A connection is ended by one exchange on the forward half's
+//! `Meta`, from the state that was judged to busy: if a packet has just assured it, the exchange fails and the
+//! connection stays. The winner of the exchange owns the reply half too, takes it by its version and frees both. A
+//! reader may see the reply half a moment longer than the forward one, never the reverse for longer than the exchange
+//! takes. A half whose link leads to another version has lost the other one. No code here makes that so; if another
+//! program that writes into the memory does, the next packet of the half that is left enters the lost one anew, and
+//! until then anybody may take it. A hint to the lost one's slot stays behind, and costs a look.
 //!
 //! A hint (home, distance) is written and erased only by the owner of the slot that it leads to.
 //! So none is erased that a live half needs.
 //!
-//! **State** is per half: what packets of its direction have been seen (bits of `Meta`). Only the
-//! owner's `ASSURED` decides; the reply half has a copy, so that most candidates for removal are told
-//! without a look at their other halves. A reset is noted at both halves, so that whichever side
-//! speaks next revives the connection.
+//! **State** is per half: what packets of its direction have been seen (bits of `Meta`). Only the owner's `ASSURED`
+//! decides; the reply half has a copy, so that most candidates for removal are judged without a look at their other
+//! halves. A reset is noted at both halves, so that whichever side speaks next revives the connection.
 //!
-//! **Writes to live words.** Time: once a tick, half a word, by a plain store: a locked instruction
-//! would have every packet wait for the line. If the slot was reused meanwhile, its new half has been seen
-//! just now, too. Who looks for the oldest connection sees one half of each: if the other one is younger, the
-//! old half gets that time, by exchange, and somebody else gives way. Facts, by exchange: the number that
-//! acknowledges the backend's SYN-ACK, in reply halves only; a bit tells those words from a forward half's.
+//! **Writes to live words.** Time: once a tick, half a word, by a plain store: a locked instruction would have every
+//! packet wait for the line. If the slot was reused meanwhile, its new half has been seen just now, too. Who looks for
+//! the oldest connection sees one half of each: if the other one is younger, the old half gets that time, by exchange,
+//! and another one gives way. Facts, by exchange: the number that acknowledges the backend's SYN-ACK, in reply halves
+//! only; a bit distinguishes those words from a forward half's.
 //!
 //! # Other machines
 //!
@@ -120,7 +115,7 @@ pub struct Table<'a, M> {
 }
 
 impl<'a, M: Memory> Table<'a, M> {
-    /// The table in this memory, of which [`homes_of`] says how many homes it has.
+    /// The table in this memory, with [`homes_of`] as its number of homes.
     #[inline(always)]
     pub const fn new(memory: M, homes: u32, seeds: &'a Seeds, timeouts: &'a Timeouts) -> Self {
         Self {
@@ -144,16 +139,16 @@ impl<'a, M: Memory> Table<'a, M> {
     }
 }
 
-/// How many slots a table has in which so many halves, all of them of established connections, are
-/// never refused: at two thirds of its slots, [`REACH`] and the hints do not run out (the test
+/// Returns the number of slots of a table in which so many halves, all of them of established connections, are never
+/// refused: at two thirds of its slots, [`REACH`] and the hints do not run out (the test
 /// `established_connections_are_not_refused`). The last homes reach as far as the others.
 pub const fn slots_for(halves: u32) -> u32 {
     halves + halves / 2 + REACH + 1
 }
 
-/// How many homes a table of so many slots has. In a small one many of those that are there to be
-/// reached are homes too: it would have more slots for a home than that has hints. There the last
-/// homes reach less far, and far enough: such a table is never as full.
+/// Returns the number of homes of a table of so many slots. In a small one many of those that are there to be reached
+/// are homes too: it would have more slots for a home than that has hints. There the last homes reach less far, and far
+/// enough: such a table is never as full.
 pub const fn homes_of(slots: u32) -> u32 {
     let homes = slots.saturating_sub(REACH + 1);
     if homes == 0 {
@@ -162,5 +157,5 @@ pub const fn homes_of(slots: u32) -> u32 {
     homes + (REACH + 1 - LEAST_REACH).saturating_sub(homes / 4)
 }
 
-/// How far the last home reaches at least.
+/// Minimum reach of the last home.
 const LEAST_REACH: u32 = 32;

@@ -1,4 +1,4 @@
-//! What a connection learns from its packets.
+//! Changes of a connection's state by its packets.
 
 use crate::{SCTP, TCP};
 
@@ -9,11 +9,11 @@ use super::{
     slot::place,
 };
 
-/// How much a backend sends at most before it has an acknowledgment, and its FIN: the window of a SYN is
-/// not scaled (RFC 7323 section 2.2).
+/// The most that a backend sends before it has an acknowledgment, and its FIN: the window of a SYN is not scaled (RFC
+/// 7323 section 2.2).
 const FIRST_WINDOW: u32 = 1 << 16;
 
-/// What one side's reset is known by at the two halves.
+/// The bits of one side's reset at the two halves.
 pub(super) const RESETS: u16 = Meta::RESET | Meta::PEER_RESET;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
@@ -27,8 +27,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         (!is_over).then_some(half)
     }
 
-    /// Returns whether the time of this half's connection may be over. The other half, which knows, is a
-    /// cache line of its own: it is looked at only if this one alone cannot tell.
+    /// Returns whether the time of this half's connection may be over. The other half, which knows, is a cache line of
+    /// its own: it is looked at only if this one alone does not decide.
     #[inline(always)]
     pub fn may_have_expired(&self, half: &Half<M::Slot>, now: u32) -> bool {
         let least = if half.meta.has(Meta::ASSURED) && !half.meta.is_ending() {
@@ -55,7 +55,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Notes what a packet says.
+    /// Notes the signal of a packet.
     #[inline(always)]
     pub fn observe(&self, hit: &Hit<F, M::Slot>, signal: Signal, now: u32) {
         self.touch(hit, now);
@@ -91,7 +91,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         mark(half, Meta::MISTAKEN, 0);
     }
 
-    /// Notes what a packet says of the half that was found in this slot. Gives whether its connection has begun
+    /// Notes the signal of a packet of the half that was found in this slot. Returns whether its connection has begun
     /// again.
     #[inline(always)]
     pub fn observe_here(&self, index: u32, meta: u64, signal: u64, now: u64) -> bool {
@@ -244,7 +244,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             mark(half, Meta::RESET, 0);
             return;
         };
-        // A connection that a proved reset has ended stays for nobody, and awaits nothing.
+        // A connection that a proved reset has ended may be given up, and awaits nothing.
         let cleared = if self.is_proved_reset(&half, &other, signal) {
             Meta::ASSURED | CLAIMS
         } else {
@@ -254,7 +254,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         mark(other, Meta::PEER_RESET, cleared);
     }
 
-    /// A segment after a reset: whoever sent that, it was not for this connection's end.
+    /// A segment after a reset: whatever sent that, it was not for this connection's end.
     #[inline(always)]
     fn revive(&self, half: Half<M::Slot>) {
         mark(half, 0, RESETS);

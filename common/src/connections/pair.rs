@@ -13,11 +13,11 @@ pub(super) const TRIES: u32 = 4;
 /// One half, as it was when it was read.
 #[derive(Debug, Clone, Copy)]
 pub struct Half<S> {
-    /// Where it is in the table.
+    /// Its index in the table.
     pub index: u32,
     /// The slot itself.
     pub slot: S,
-    /// What its first word said.
+    /// Its first word.
     pub meta: Meta,
 }
 
@@ -30,19 +30,19 @@ pub struct Pair<S> {
     pub reply: Half<S>,
 }
 
-/// Who is at the other end of a half's link.
+/// The slot at the other end of a half's link.
 #[derive(Debug, Clone, Copy)]
 pub enum Other<S> {
     /// The other half.
     Live(Half<S>),
     /// The other half, which is not live yet or is just being ended.
     Busy,
-    /// Somebody else: the other half is gone.
+    /// Not the other half: it is gone.
     Gone,
 }
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
-    /// Who is at the other end.
+    /// Returns the slot at the other end.
     #[inline(always)]
     pub fn other(&self, slot: M::Slot) -> Other<M::Slot> {
         let link = Link(slot.load(place::LINK));
@@ -70,7 +70,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         Some(in_order(half, other))
     }
 
-    /// How many ticks ago either side was heard.
+    /// Returns the number of ticks since the last packet of either side.
     #[inline(always)]
     pub fn idle(&self, pair: &Pair<M::Slot>, now: u32) -> u32 {
         let idle = |half: &Half<M::Slot>| Times(half.slot.load(place::TIMES)).idle(now);
@@ -90,7 +90,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Why the connection may be given up.
+    /// Returns the reason for which the connection may be given up.
     #[inline(always)]
     pub fn room(&self, pair: &Pair<M::Slot>, now: u32) -> Room {
         let (forward, reply) = (pair.forward.meta, pair.reply.meta);

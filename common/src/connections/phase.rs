@@ -1,10 +1,10 @@
-//! How far a connection is, how long it is remembered without a packet, and who gives way to whom.
+//! The phases of a connection, their timeouts without a packet, and the order in which connections give way.
 
 use crate::{SCTP, TCP};
 
 use super::Meta;
 
-/// How far a connection is.
+/// The phase of a connection.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -40,7 +40,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// How many there are.
+    /// Number of phases.
     pub const COUNT: usize = Self::SctpClosed as usize + 1;
 
     /// The phase of a connection with these halves.
@@ -97,7 +97,7 @@ impl Phase {
         }
     }
 
-    /// Whom a connection in this phase gives way to.
+    /// Returns the reason for which a connection in this phase may be given up.
     #[inline(always)]
     pub const fn room(self) -> Room {
         match self {
@@ -113,25 +113,25 @@ impl Phase {
     }
 }
 
-/// Why a connection may be given up for a new one, the first reason first.
+/// Reason for which a connection may be given up for a new one, the first reason first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Room {
     /// Its time is over, or half of it is missing.
     Expired,
     /// It has ended.
     Over,
-    /// Nobody has proved to be there.
+    /// Neither side has proved to be there.
     HalfOpen,
     /// Nothing has come of it yet.
     Unassured,
-    /// It was established, and somebody has sent a reset, perhaps one of its sides; or a FIN in its client's name
-    /// that its backend has not acknowledged.
+    /// It was established, and a reset was sent, perhaps by one of its sides; or a FIN in its client's name that its
+    /// backend has not acknowledged.
     Doubtful,
     /// It is not given up.
     Never,
 }
 
-/// How many ticks without a packet a phase lasts.
+/// The number of ticks without a packet that each phase lasts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Timeouts {
@@ -139,7 +139,7 @@ pub struct Timeouts {
     pub phases: [u32; Phase::COUNT],
     /// The shortest of them: who had a packet since is not looked at more closely.
     pub shortest: u32,
-    /// How long after the first packet one makes a flow that was answered a [`Phase::Lasting`] one.
+    /// Number of ticks after the first packet from which on another packet makes an answered flow [`Phase::Lasting`].
     pub lasting: u32,
 }
 

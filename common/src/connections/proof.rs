@@ -11,8 +11,8 @@
 //! | SYN | a RST that acknowledges it | the connection has ended |
 //! | RST behind such a SYN | its sequence number is what the backend has acknowledged in answer to the SYN (RFC 9293 section 3.10.7.4, RFC 5961 section 4) | the connection has ended |
 //!
-//! An established connection has no need of its reply half's mark, so that is the number that is awaited. One
-//! number is awaited at a time, the latest. Bits of [`Meta`] say which it is.
+//! An established connection has no need of its reply half's mark, so that is the number that is awaited. One number is
+//! awaited at a time, the latest. Bits of [`Meta`] show which it is.
 
 use crate::TCP;
 
@@ -26,10 +26,10 @@ use super::{
 /// Of a reply half: the backend's next packet may be an answer that is awaited.
 pub(super) const AWAITS: u16 = Meta::AWAITS_SYN_ACK | Meta::AWAITS_FIN_ACK;
 
-/// What the mark of an established connection may be.
+/// The bits for the meaning of an established connection's mark.
 pub(super) const CLAIMS: u16 = AWAITS | Meta::CHALLENGED;
 
-/// What a connection that begins again has not seen yet.
+/// The bits that a connection that begins again has not seen yet.
 const BEFORE: u16 = Meta::ASSURED
     | Meta::FIN
     | Meta::PEER_FIN
@@ -57,8 +57,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         !is_current || forward.has(Meta::FIN) || reply.has(Meta::MISTAKEN)
     }
 
-    /// Returns whether who begins another connection with its tuple does so because it has ended. A reset of an
-    /// established TCP connection may be anybody's and says nothing.
+    /// Returns whether a packet that begins another connection with its tuple does so because it has ended. A reset of
+    /// an established TCP connection may be anybody's and proves nothing.
     #[inline(always)]
     pub fn has_ended(&self, pair: &Pair<M::Slot>, now: u32) -> bool {
         let (forward, reply) = (pair.forward.meta, pair.reply.meta);
@@ -102,7 +102,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         self.claim_mark(reply, signal.awaited(), awaited);
     }
 
-    /// Makes `number` the mark, which is what `claim` says.
+    /// Makes `number` the mark, with the meaning of `claim`.
     #[inline(always)]
     #[expect(clippy::unused_self, reason = "it is asked like the others")]
     fn claim_mark(&self, reply: Half<M::Slot>, number: u32, claim: u16) {
@@ -118,7 +118,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Takes a packet of the backend's for the answer that is awaited, if it is that. Gives whether the
+    /// Takes a packet of the backend's for the answer that is awaited, if it is that. Returns whether the
     /// connection has begun again, so that nothing else is to be learned.
     #[inline(always)]
     pub(super) fn takes_answer(&self, reply: Half<M::Slot>, signal: Signal) -> bool {

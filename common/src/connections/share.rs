@@ -8,7 +8,7 @@ const SAMPLE: u32 = 32;
 /// The number of slots of a sample above which the table is short: three quarters.
 const SHORT: u32 = SAMPLE / 4 * 3;
 
-/// What was found in a sample: 16 bits each for the slots whose connection stays, for those of them that are forward
+/// The counts of a sample: 16 bits each for the slots whose connection stays, for those of them that are forward
 /// halves, and for those of these that are the client's.
 #[derive(Debug, Clone, Copy)]
 struct Held(u64);

@@ -1,8 +1,8 @@
-//! What a packet says of its connection.
+//! The signal of a packet to its connection.
 
-/// What a packet says of its connection, as a number: what it is in the lowest 6 bits, a second number of its
-/// header in the 26 bits above, and a number of its header in the upper half, host order. Of the second number
-/// those are the lower bits.
+/// The signal of a packet to its connection, as a number: its kind in the lowest 6 bits, a second number of its header
+/// in the 26 bits above, and a number of its header in the upper half, host order. Of the second number those are the
+/// lower bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(pub u64);
 
@@ -13,7 +13,7 @@ const FIN: u64 = 8;
 const RESET: u64 = 16;
 const PAYLOAD: u64 = 32;
 
-/// Where the second number begins.
+/// Lowest bit of the second number.
 const SECOND: u32 = 6;
 /// The bits of a sequence or acknowledgment number that the second number has.
 const SECOND_BITS: u32 = (1 << (32 - SECOND)) - 1;
@@ -67,8 +67,8 @@ impl Signal {
         Self(self.0 | FIN | (end << SECOND) as u64)
     }
 
-    /// The same of a packet that has so many bytes behind its transport header. Who looks at packets of
-    /// connections that are there alone need not tell.
+    /// The same of a packet that has so many bytes behind its transport header. A caller that only looks at packets of
+    /// connections that are there need not add them.
     #[inline(always)]
     #[must_use]
     pub const fn with_payload(self, length: u32) -> Self {
@@ -111,7 +111,7 @@ impl Signal {
         self.0 & RESET != 0
     }
 
-    /// Returns whether it answers somebody else's packet and begins nothing: a SYN-ACK, an INIT ACK, a reset.
+    /// Returns whether it answers another host's packet and begins nothing: a SYN-ACK, an INIT ACK, a reset.
     #[inline(always)]
     pub const fn only_answers(self) -> bool {
         self.0 & (ANSWER | RESET) != 0

@@ -21,8 +21,8 @@ pub mod place {
     pub const ADDRESSES: usize = 6;
 }
 
-/// Where the other half is: index (25 bits), version (23), and the generation that the backend
-/// had when the connection was made (16).
+/// The place of the other half: index (25 bits), version (23), and the generation that the backend had when the
+/// connection was made (16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link(pub u64);
 
@@ -39,7 +39,7 @@ impl Link {
         self.0 as u32 & ((1 << 25) - 1)
     }
 
-    /// Which use of that place.
+    /// Returns the version of that place.
     #[inline(always)]
     pub const fn version(self) -> u32 {
         (self.0 >> 25) as u32 & ((1 << 23) - 1)
@@ -58,9 +58,9 @@ impl Link {
     }
 }
 
-/// In a forward half the backend's index; in a reply half a *mark*: the SYN's sequence number,
-/// then the acknowledgment number that a client shows to have seen the SYN-ACK, then what an established connection awaits (TCP), or the tick of the first packet (UDP). Then the
-/// service's index (31 bits), and which of the two halves it is.
+/// In a forward half the backend's index; in a reply half a *mark*: the SYN's sequence number, then the acknowledgment
+/// number that a client shows to have seen the SYN-ACK, then what an established connection awaits (TCP), or the tick
+/// of the first packet (UDP). Then the service's index (31 bits), and which of the two halves it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts(pub u64);
 
@@ -144,13 +144,13 @@ impl Times {
         (self.last_seen() ^ now) & !(LOOK - 1) != 0
     }
 
-    /// What a checksum over addresses changes by.
+    /// Returns the change of a checksum over addresses.
     #[inline(always)]
     pub const fn address_change(self) -> u16 {
         (self.0 >> 32) as u16
     }
 
-    /// What one over ports changes by.
+    /// Returns the change of one over ports.
     #[inline(always)]
     pub const fn port_change(self) -> u16 {
         (self.0 >> 48) as u16
@@ -163,7 +163,7 @@ impl Times {
         Self(self.0 & !0xffff_ffff | now as u64)
     }
 
-    /// How many ticks ago; 0 if another CPU, whose clock is ahead, has just seen one.
+    /// Returns the number of ticks since the last packet; 0 if another CPU, whose clock is ahead, has just seen one.
     #[inline(always)]
     pub const fn idle(self, now: u32) -> u32 {
         elapsed(self.last_seen(), now)

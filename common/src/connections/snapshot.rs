@@ -1,4 +1,4 @@
-//! A connection as it is at one instant, for whoever lists it, or carries it to another table.
+//! A connection as it is at one instant, to be listed, or carried to another table.
 
 use crate::{SCTP, TCP, elapsed};
 
@@ -11,7 +11,7 @@ use super::{
     slot::place,
 };
 
-/// What was seen of one direction.
+/// The state of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// The bits of [`Meta`].
@@ -23,24 +23,24 @@ pub struct Seen {
 /// A connection as it was at one instant.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<F: Wide> {
-    /// What it was opened with.
+    /// The connection as it was opened.
     pub connection: Connection<F>,
-    /// What was seen of the client.
+    /// The state of the client's direction.
     pub forward: Seen,
-    /// What was seen of the backend.
+    /// The state of the backend's direction.
     pub reply: Seen,
     /// The reply half's mark, see [`Facts`].
     pub mark: u32,
 }
 
 impl<F: Wide> Snapshot<F> {
-    /// How far it is.
+    /// Returns its phase.
     pub fn phase(&self) -> Phase {
         let [forward, reply] = self.halves();
         Phase::of(forward, reply)
     }
 
-    /// What its halves know of it.
+    /// Returns the first words of its halves, without version and distance.
     fn halves(&self) -> [Meta; 2] {
         let protocol = self.connection.forward.protocol();
         [
@@ -50,7 +50,7 @@ impl<F: Wide> Snapshot<F> {
         .map(|(role, bits)| Meta(0).pending(protocol, role, self.connection.keeps_client(), bits))
     }
 
-    /// How many ticks ago either side was heard.
+    /// Returns the number of ticks since the last packet of either side.
     pub fn idle(&self, now: u32) -> u32 {
         let idle = |seen: Seen| elapsed(seen.last, now);
         idle(self.forward).min(idle(self.reply))
@@ -146,7 +146,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// As [`Self::open`].
     pub fn carry(&self, snapshot: &Snapshot<F>, now: u32) -> Result<(), Refused> {
         let connection = Connection {
-            // What both halves have from the begin, so that it does not give way meanwhile.
+            // The bits that both halves have from the begin, so that it does not give way meanwhile.
             seen: snapshot.forward.bits & (Meta::OPENED | Meta::ASSURED | Meta::RULED),
             ..snapshot.connection
         };
@@ -187,7 +187,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     }
 }
 
-/// How far the reply half of a TCP connection is that has seen this: a later stage's mark is another number.
+/// Returns the stage of the reply half of a TCP connection that has seen this: a later stage's mark is another number.
 const fn stage(seen: u16) -> u8 {
     if seen & CLAIMS != 0 {
         3

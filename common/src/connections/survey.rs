@@ -1,11 +1,11 @@
-//! Who of several slots gives way first.
+//! The choice of the slot that gives way, of several.
 
 use super::{Hints, Kind, Memory, Meta, Phase, Slot, Table, Times, hints::PLACES, slot::place};
 
-/// How many slots are looked at first.
+/// Number of slots that are looked at first.
 pub(super) const NEAR: u32 = 16;
 
-/// How far a slot is from the first one.
+/// Bits for a slot's distance from the first one.
 const DISTANCE: u64 = 0xff;
 /// Bits above the distance, for what was seen of the slot: that it was free,
 pub(super) const FREE: u64 = 1 << 8;
@@ -17,7 +17,7 @@ pub(super) const YOUNG: u64 = 1 << 10;
 pub(super) const DOUBTFUL: u64 = 1 << 11;
 /// that there are many more of its kind than of the other of these two,
 pub(super) const PLENTY: u64 = 1 << 12;
-/// and that nobody else is looked for if it does not give way.
+/// and that no other is looked for if it does not give way.
 pub(super) const LAST: u64 = 1 << 13;
 
 /// The index of the slot that was seen of those from `begin` on.
@@ -46,8 +46,8 @@ pub(super) const fn best_of(verdict: u64) -> u64 {
     (verdict >> 16) & 0xffff | verdict & !0xffff_ffff
 }
 
-/// What was seen of some slots. A slot is one word: its distance with the bits above, and in the upper
-/// half for how many ticks it has been silent, plus 1; so the larger word gives way first, and none is
+/// The result of a look at some slots. A slot is one word: its distance with the bits above, and in the upper half the
+/// number of ticks for which it has been silent, plus 1; so the larger word gives way first, and none is
 /// [`Survey::NOTHING`].
 #[derive(Debug, Clone, Copy)]
 pub struct Survey {
@@ -57,15 +57,15 @@ pub struct Survey {
     unassured: u64,
     /// and of the doubtful ones.
     doubtful: u64,
-    /// How many more of the doubtful ones there are than of the unassured.
+    /// Number of the doubtful ones minus that of the unassured.
     more_doubtful: i32,
     /// The first slot.
     begin: u32,
 }
 
 impl Survey {
-    /// Of no slot yet, and from `begin` on. `nothing` is [`Self::NOTHING`]: where the caller hands it over, the verifier does
-    /// not know it, and all states of a loop are alike to it. Else it follows each of them.
+    /// Of no slot yet, and from `begin` on. `nothing` is [`Self::NOTHING`]: where the caller hands it over, the
+    /// verifier does not know it, and all states of a loop are alike to it. Else it follows each of them.
     #[inline(always)]
     pub const fn new(begin: u32, nothing: u64) -> Self {
         Self {
@@ -80,9 +80,9 @@ impl Survey {
     /// See [`Self::new`].
     pub const NOTHING: u64 = 0;
 
-    /// Gives the slot that is free or may be over, in the lowest 16 bits, 0 if there is none; in the
-    /// next 16 the one that is unassured or doubtful, and above these for how long it has been silent: 0 if
-    /// there is none. `lasting`: for how long a handshake may be silent.
+    /// Returns the slot that is free or may be over, in the lowest 16 bits, 0 if there is none; in the
+    /// next 16 the one that is unassured or doubtful, and above these its time of silence: 0 if
+    /// there is none. `lasting`: the time for which a handshake may be silent.
     ///
     /// It is for [`best_of`] to decide between these two: here the verifier would follow all ways in
     /// which either has come about.
@@ -108,8 +108,8 @@ impl Survey {
 }
 
 impl<M: Memory> Table<'_, M> {
-    /// Looks at one more slot, so many from the first. Gives whether no other has to be looked at: it is free, or there are
-    /// no more.
+    /// Looks at one more slot, so many from the first. Returns whether no other has to be looked at: it
+    /// is free, or there are no more.
     #[inline(always)]
     pub fn look(&self, survey: &mut Survey, distance: u32, now: u32) -> bool {
         let index = survey.begin.wrapping_add(distance);

@@ -2,7 +2,7 @@
 
 use super::{Kind, Map, Size, both};
 
-/// Which tables hand over to ours.
+/// The tables that hand over to ours.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
@@ -17,7 +17,7 @@ pub enum From {
 pub struct FamilyMaps {
     /// The connections in a table of another size.
     pub resized: Map,
-    /// Where a CPU carries a connection from one to the other.
+    /// The space in which a CPU carries a connection from one to the other.
     pub carriers: Map,
 }
 
@@ -33,12 +33,12 @@ const fn handing_over(name: &'static str, pin: &'static str) -> Map {
 }
 
 impl FamilyMaps {
-    /// Those of IPv4.
+    /// The maps of IPv4.
     pub const V4: Self = Self {
         resized: handing_over("RESIZED_CONNTRACK_V4", super::FamilyMaps::V4.conntrack.pin),
         carriers: both("CARRIERS_V4", "carriers_v4", Kind::Scratch, Size::Fixed),
     };
-    /// Those of IPv6.
+    /// The maps of IPv6.
     pub const V6: Self = Self {
         resized: handing_over("RESIZED_CONNTRACK_V6", super::FamilyMaps::V6.conntrack.pin),
         carriers: both("CARRIERS_V6", "carriers_v6", Kind::Scratch, Size::Fixed),
@@ -57,15 +57,14 @@ pub const ALL: [Map; 5] = [
     PHASE,
 ];
 
-/// Which of the two tables decides.
+/// The phase of a handover, by the table that decides.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// There is only the table of this agent.
     None = 0,
-    /// Some hooks have programs of an earlier agent, which know its table alone: so it decides, and
-    /// whoever opens or removes a connection does so there first, then in ours. What is looked up
-    /// there is copied to ours.
+    /// Some hooks have programs of an earlier agent, which know its table alone: so it decides, and a connection is
+    /// opened or removed there first, then in ours. What is looked up there is copied to ours.
     Swapping = 1,
     /// No hook has, and our table has all that the other one has: ours decides. Connections are still
     /// entered into both, for programs that began before.

@@ -48,7 +48,7 @@ fn endpoint(last: u8, port: u16) -> Endpoint {
     }
 }
 
-/// A pair all of whose words say which it is.
+/// A pair that each of its words identifies.
 fn pair(frontend: u8, peer: u8) -> Pair {
     Pair {
         frontend: endpoint(frontend, u16::from(frontend) + 1),
@@ -90,7 +90,7 @@ fn a_connected_socket_has_one_pair() {
     assert_eq!(place.read(), None);
 }
 
-/// Storage that somebody writes another pair to `before` one of the reads.
+/// Storage that another thread writes another pair to `before` one of the reads.
 #[derive(Clone, Copy)]
 struct Rewritten<'a> {
     words: Shared<'a>,

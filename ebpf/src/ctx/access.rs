@@ -14,10 +14,10 @@ pub(crate) enum AccessError {
     Refused,
 }
 
-/// What the checksum field of a segment or datagram holds.
+/// Content of the checksum field of a segment or datagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChecksumField {
-    /// A checksum; or it could not be told.
+    /// A checksum; or a field of unknown content.
     Whole,
     /// Only the pseudo header's part: the hardware is to fill in the rest, and there is no sum over
     /// the frame.
@@ -30,7 +30,7 @@ pub(crate) enum ChecksumField {
 /// has taken (`skb->csum`), checksums that it is still to fill in (`CHECKSUM_PARTIAL`), segments
 /// that are still to be cut (GSO). A type without them has nothing to do there.
 pub(crate) trait Access {
-    /// What the kernel gives a program a pointer to; BPF subprograms are given the same.
+    /// Type of the kernel's context, to which a program gets a pointer; BPF subprograms are given the same.
     type Raw;
 
     /// The context of a BPF subprogram, from what its caller's [`Self::raw`] gave.
@@ -39,17 +39,17 @@ pub(crate) trait Access {
     /// The context as the kernel gave it.
     fn raw(&self) -> *mut Self::Raw;
 
-    /// Where the packet's linear part begins.
+    /// Returns the address of the packet's linear part.
     fn data(&self) -> usize;
 
-    /// Where it ends.
+    /// Returns the address of its end.
     fn data_end(&self) -> usize;
 
     /// The length of the whole frame in bytes.
     fn length(&self) -> u32;
 
-    /// Copies the first `count` bytes of the frame, which are at most 128, to `bytes`, wherever they are. Gives whether it
-    /// could.
+    /// Copies the first `count` bytes of the frame, which are at most 128, to `bytes`, wherever they are. Returns
+    /// whether it could.
     ///
     /// # Safety
     ///
@@ -69,7 +69,7 @@ pub(crate) trait Access {
     fn came_by(&self) -> u32;
 
     /// Returns whether a socket of this host's at this port, network order, has sent the packet. Of one whose socket
-    /// the kernel has let go by now, it is not told.
+    /// the kernel has let go by now, that is not known.
     fn is_of_socket(&self, port: u16) -> bool;
 
     /// Returns whether the packet is of a VLAN: it only passes this interface, and is the VLAN's
@@ -83,19 +83,19 @@ pub(crate) trait Access {
     /// Returns whether the link's header names several stations: broadcast or multicast.
     fn is_for_group(&self) -> bool;
 
-    /// What [`Self::set_tag`] has left with the packet, wherever it was; 0 if nothing.
+    /// Returns the number that [`Self::set_tag`] has left with the packet, wherever it was; 0 if nothing.
     fn tag(&self) -> u16;
 
     /// Leaves a number with the packet. It stays with it, and with its fragments, through the
     /// stack.
     fn set_tag(&self, tag: u16);
 
-    /// How many bytes of payload each segment has into which the kernel is still to cut the
+    /// Returns the number of payload bytes of each segment into which the kernel is still to cut the
     /// packet; 0: it is not to be cut.
     fn segment_size(&self) -> u32;
 
     /// Moves the first `length` bytes into the linear part, or all there are; of a packet that is still to be cut, none
-    /// of its second segment. Gives whether more of them are there now.
+    /// of its second segment. Returns whether more of them are there now.
     fn pull(&self, length: u32) -> bool;
 
     /// Cuts the packet off behind its first `length` bytes.
@@ -105,7 +105,7 @@ pub(crate) trait Access {
     fn insert_after_link(&self, length: u32) -> Result<(), AccessError>;
 
     /// Makes room for the network header of `length` bytes of an envelope, behind the link's header, whose
-    /// addresses are for whoever sends the packet to write. The packet stays of the same family.
+    /// addresses are for the sender of the packet to write. The packet stays of the same family.
     fn wrap(&self, length: u32) -> Result<(), AccessError>;
 
     /// Takes the `length` bytes behind the link's header away, the network header of an envelope.
@@ -125,7 +125,7 @@ pub(crate) trait Access {
 
     /// Makes the checksum of a segment or datagram, at `offset` and until now `was`, follow a change
     /// of the addresses and one of the ports, which have been written already. `zero_is_none`: 0
-    /// would mean that there is no checksum; `was` is another value then. Gives what the field was
+    /// would mean that there is no checksum; `was` is another value then. Returns what the field was
     /// seen to hold.
     fn adjust_segment_checksum(
         &self,
@@ -136,11 +136,11 @@ pub(crate) trait Access {
         zero_is_none: bool,
     ) -> Result<ChecksumField, AccessError>;
 
-    /// Tells the kernel that the sum over the frame has changed, if it has one from the hardware
+    /// Notifies the kernel that the sum over the frame has changed, if it has one from the hardware
     /// (`CHECKSUM_COMPLETE`). The methods above do so by themselves, for the checksum's field.
     fn adjust_frame_sum(&self, change: Folded);
 
-    /// Looks up the way that `lookup` describes in the kernel's routing tables. Gives a
+    /// Looks up the way that `lookup` describes in the kernel's routing tables. Returns a
     /// `BPF_FIB_LKUP_RET_`; the way is in `lookup` then.
     fn fib_lookup(&self, lookup: &mut FibLookup) -> Result<u32, AccessError>;
 
@@ -171,7 +171,7 @@ pub(crate) trait Access {
     fn at<T>(&self, offset: usize) -> Result<&T, AccessError> {
         let pointer = checked::<T>(self, offset)?;
         // SAFETY: `checked` compared the end of `T` with the end of the packet, every bit pattern
-        // is a header, and the alignment is as said above.
+        // is a header, and the alignment is as explained above.
         Ok(unsafe { &*pointer })
     }
 
@@ -188,7 +188,7 @@ pub(crate) trait Access {
     }
 }
 
-/// Where a `T` at `offset` is, within the bounds that the verifier demands.
+/// Returns a pointer to a `T` at `offset`, within the bounds that the verifier demands.
 #[inline(always)]
 fn checked<T>(context: &(impl Access + ?Sized), offset: usize) -> Result<*const T, AccessError> {
     let start = context.data() + offset;

@@ -24,7 +24,7 @@ pub(crate) enum Errno {
     ConnectionRefused = -111,
 }
 
-/// What becomes of the system call: the numbers that the kernel knows.
+/// Outcome of the system call: the numbers that the kernel knows.
 pub(crate) const GOES_ON: i32 = 1;
 /// It fails, with `EPERM` unless another error was set.
 pub(crate) const FAILS: i32 = 0;
@@ -65,7 +65,7 @@ impl<const SIX: bool> SockAddr<SIX> {
 
     #[cfg(not(target_arch = "bpf"))]
     pub(crate) fn socket(&self) -> *const bpf_sock {
-        // SAFETY: whoever runs the program gives a socket.
+        // SAFETY: the caller of the program gives a socket.
         unsafe { (*self.raw()).__bindgen_anon_1.sk }
     }
 
@@ -152,7 +152,7 @@ impl<const SIX: bool> SockAddr<SIX> {
         (unsafe { (&raw const (*self.socket()).state).read_volatile() }) == ESTABLISHED
     }
 
-    /// Whom a connected socket is connected to.
+    /// Returns the address and port that a connected socket is connected to.
     #[inline(always)]
     pub(crate) fn peer(&self) -> Endpoint {
         let socket = self.socket();

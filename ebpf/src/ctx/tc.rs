@@ -29,10 +29,10 @@ const PACKET_OTHERHOST: u32 = 3;
 
 /// `GSO_BY_FRAGS` of `linux/skbuff.h`: each segment is a packet of its own in the list, as long as it likes.
 const GSO_BY_FRAGS: u32 = 0xffff;
-/// How long the headers of a packet that is still to be cut are at least: IPv4's and UDP's.
+/// Minimum length of the headers of a packet that is still to be cut: IPv4's and UDP's.
 const SHORTEST_HEADERS: u32 = 20 + 8;
 
-/// How long an IPv4 header without options is, RFC 791 section 3.1.
+/// Length of an IPv4 header without options, RFC 791 section 3.1.
 const IPV4_HEADER: u32 = 20;
 
 /// A packet at a TC hook. Helpers with `skb` in their names are there for no other program type.
@@ -216,7 +216,7 @@ impl Access for Tc {
 
     /// The kernel has to know that it is an envelope: it cuts the inner packet into segments, each with a
     /// copy of the header. They stay as long as they are, since an envelope holds what was sent. Of a packet that
-    /// [`Self::unwrap`] has taken out of another envelope it knows that still, and refuses to be told again
+    /// [`Self::unwrap`] has taken out of another envelope it knows that still, and refuses to be notified again
     /// (`bpf_skb_net_grow` of net/core/filter.c).
     #[inline(always)]
     fn wrap(&self, length: u32) -> Result<(), AccessError> {
@@ -275,7 +275,7 @@ impl Access for Tc {
             0
         };
         self.replace_checksum(offset, addresses, flags | PSEUDO_HEADER)?;
-        // What the helper did tells what the field holds: a checksum went down by the addresses'
+        // What the helper did shows what the field holds: a checksum went down by the addresses'
         // difference, the pseudo header's part went up. A checksum covers the ports too, and has
         // their difference at once, which saves a second call of the helper.
         let checksum = self.at_mut::<u16>(offset)?;
@@ -300,7 +300,7 @@ impl Access for Tc {
 
     #[inline(always)]
     fn fib_lookup(&self, lookup: &mut FibLookup) -> Result<u32, AccessError> {
-        // SAFETY: the helper gets the context and as many bytes as it is told.
+        // SAFETY: the helper gets the context and the right number of bytes.
         let result =
             unsafe { bpf_fib_lookup(self.0.cast(), lookup, size_of::<FibLookup>() as i32, 0) };
         u32::try_from(result).map_err(|_| AccessError::Refused)
@@ -330,7 +330,7 @@ impl Access for Tc {
         next_hop: &mut NextHop,
     ) -> Result<Verdict, AccessError> {
         let length = size_of::<NextHop>() as i32;
-        // SAFETY: the helper gets as many bytes as it is told.
+        // SAFETY: the helper gets the right number of bytes.
         redirected(unsafe { bpf_redirect_neigh(interface, next_hop, length, 0) })
     }
 }
@@ -347,7 +347,7 @@ const fn done(result: c_long) -> Result<(), AccessError> {
     }
 }
 
-/// What a program is to return after a helper that redirects.
+/// Returns the verdict after a helper that redirects.
 #[inline(always)]
 fn redirected(result: c_long) -> Result<Verdict, AccessError> {
     if result == c_long::from(TC_ACT_REDIRECT) {

@@ -1,4 +1,4 @@
-//! What a program decides about a packet.
+//! Verdict of a program on a packet.
 
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX};
 

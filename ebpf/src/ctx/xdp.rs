@@ -1,7 +1,7 @@
 //! Packets at an XDP hook: frames as the driver has them.
 //!
 //! What stands in the frame is all that is known of a packet. So a checksum is taken for whole: that
-//! one is still to be filled in, as on a veth pair, cannot be told here. There are no segments still
+//! one is still to be filled in, as on a veth pair, cannot be seen here. There are no segments still
 //! to be cut, no sums by the hardware, and nothing that a packet could be marked with.
 
 use aya_ebpf::{
@@ -21,10 +21,10 @@ use crate::ctx::{
     verdict::Verdict,
 };
 
-/// Where the EtherType is in a frame.
+/// Offset of the EtherType in a frame.
 const ETHERTYPE: usize = 12;
 
-/// What precedes the network header, to be copied by halves of words rather than byte by byte.
+/// Header before the network header, to be copied by halves of words rather than byte by byte.
 type LinkHeader = [u16; 7];
 
 /// A packet at an XDP hook, with an Ethernet header.
@@ -106,7 +106,7 @@ impl Access for Xdp {
         false
     }
 
-    /// Whose frame it is only the interface's own address tells, which a table has.
+    /// Always false: only the interface's own address, which a table has, shows the station of a frame.
     #[inline(always)]
     fn is_for_other_station(&self) -> bool {
         false
@@ -202,7 +202,7 @@ impl Access for Xdp {
 
     #[inline(always)]
     fn fib_lookup(&self, lookup: &mut FibLookup) -> Result<u32, AccessError> {
-        // SAFETY: the helper gets the context and as many bytes as it is told.
+        // SAFETY: the helper gets the context and the right number of bytes.
         let result =
             unsafe { bpf_fib_lookup(self.0.cast(), lookup, size_of::<FibLookup>() as i32, 0) };
         u32::try_from(result).map_err(|_| AccessError::Refused)

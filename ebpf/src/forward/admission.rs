@@ -1,4 +1,4 @@
-//! What a router does not take on, whatever it is for: looked at before anything is done for it.
+//! Packets that a router does not take on, whatever they are for: checked before anything is done for them.
 //!
 //! Packets that go through the stack are judged there; these are those that we answer or forward.
 
@@ -34,7 +34,7 @@ pub(crate) fn check_source<F: Rewrite>(
     Err(drop_refused(context, packet, reason))
 }
 
-/// `Err` of a packet that may make no more hops: its sender is told.
+/// `Err` of a packet that may make no more hops: its sender gets an error.
 #[inline(always)]
 pub(crate) fn check_hops<F: Rewrite>(
     context: &impl Access,

@@ -92,7 +92,7 @@ pub(crate) fn find<F: Routed>(
     })
 }
 
-/// Gives that the packet is too long for an envelope on a way with this MTU; `None` if that is less than [`least_mtu`].
+/// Returns that the packet is too long for an envelope on a way with this MTU; `None` if that is below [`least_mtu`].
 #[inline(always)]
 fn too_long<F: Routed>(mtu: u16) -> Option<Result<Route, NoRoute>> {
     let room = mtu.saturating_sub(F::HEADER_LENGTH as u16);
@@ -111,7 +111,7 @@ pub(crate) fn send<F: Routed>(
     route: Route,
 ) -> Result<Verdict, AccessError> {
     let network = packet.network.get();
-    // What the frame has behind the packet's end goes along, and is nobody's.
+    // The bytes that the frame has behind the packet's end go along, without a meaning.
     let length = packet.end.saturating_sub(network as u32);
     context.wrap(F::HEADER_LENGTH as u32)?;
     fill(context, network, length, outer, (flow, wrapper))?;
@@ -126,7 +126,7 @@ pub(crate) fn send<F: Routed>(
 }
 
 /// Makes what is at `network`, before a packet of `length` bytes, an envelope with the addresses of `outer`,
-/// and the packet one hop older. If there is a range for it, the source is one that tells the `flow`. A sum over
+/// and the packet one hop older. If there is a range for it, the source is one that shows the `flow`. A sum over
 /// the frame, if there is one, does not follow. `Err` leaves a packet that must be dropped.
 #[inline(always)]
 pub(crate) fn fill<F: Routed>(

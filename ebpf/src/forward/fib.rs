@@ -14,7 +14,7 @@ use crate::{
 const INET: u8 = 2;
 const INET6: u8 = 10;
 
-/// What the families differ in when a packet's way is looked up.
+/// Differences of the families when a packet's way is looked up.
 pub(crate) trait Routed: Rewrite + Tables {
     /// Writes into `lookup` what the way depends on of every packet with the addresses of
     /// `translated`.
@@ -70,7 +70,7 @@ impl Routed for V6 {
 }
 
 /// Looks up the way of the packet with its network header at `network` once it has the tuple
-/// `translated`, if it is `length` bytes long from there. Gives a `BPF_FIB_LKUP_RET_`, and what the
+/// `translated`, if it is `length` bytes long from there. Returns a `BPF_FIB_LKUP_RET_`, and what the
 /// kernel has filled in.
 #[inline(always)]
 pub(crate) fn look_up<F: Routed>(
@@ -122,7 +122,7 @@ pub(crate) fn look_up_from_arrival<F: Routed>(
     Ok((result, lookup))
 }
 
-/// What this CPU asks the kernel with, with nothing in it yet.
+/// Returns this CPU's arguments of a lookup, empty.
 #[inline(always)]
 fn blank() -> Result<&'static mut FibLookup, AccessError> {
     // Always there: the table has an entry for each CPU.

@@ -1,4 +1,4 @@
-//! Telling a packet's sender why it goes no further.
+//! Reporting to a packet's sender why it goes no further.
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use shunt_common::{Counter, FlowKind};
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Sends the error about the packet back where that came from, from the address that it was sent
-/// to. Counted as `reason`, also where nobody may be told; or as dropped where it cannot be.
+/// to. Counted as `reason`, also where no error may be sent; or as dropped where it cannot be.
 #[inline(always)]
 pub(crate) fn send_error<F: Rewrite>(
     error: IcmpError,
@@ -72,7 +72,7 @@ fn is_from_group(context: &impl Access, link: Link) -> bool {
             .is_ok_and(|ethernet| ethernet.source[0].to_ne_bytes()[0] & 1 == 0)
 }
 
-/// Returns whether another rejection may be sent now: an error about each packet would let whoever can
+/// Returns whether another rejection may be sent now: an error about each packet would let anyone that can
 /// forge sources aim ours at others.
 ///
 /// The generic cell rate algorithm (ITU-T I.371): each one is due an interval after the last, and

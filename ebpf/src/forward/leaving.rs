@@ -30,11 +30,11 @@ use crate::{
     rewrite::icmp_error::IcmpError,
 };
 
-/// What distinguishes the entries of packets that leave from those of packets that come in.
+/// Mark that distinguishes the entries of packets that leave from those of packets that come in.
 const LEAVING: u32 = 1 << 31;
 
-/// Where a CPU remembers the way. Not the way itself: older verifiers do not see that it is there whenever it was found,
-/// after all that is done to the packet in between.
+/// Index of a CPU's remembered way. Not the way itself: older verifiers do not see that it is there whenever
+/// it was found, after all that is done to the packet in between.
 #[derive(Clone, Copy)]
 pub(crate) struct LeavingIndex(u32);
 

@@ -1,4 +1,4 @@
-//! Sending a packet on past the stack or through it, and telling its sender why it goes no further.
+//! Sending a packet on past the stack or through it, and reporting to its sender why it goes no further.
 
 pub(crate) mod admission;
 pub(crate) mod envelope;

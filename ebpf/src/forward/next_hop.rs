@@ -32,19 +32,19 @@ use crate::{
     },
 };
 
-/// Where a CPU remembers a way. Not the way itself: older verifiers do not see that it is there
+/// Index of a CPU's remembered way. Not the way itself: older verifiers do not see that it is there
 /// whenever it was found, after all that is done to the packet in between.
 #[derive(Clone, Copy)]
 pub(crate) struct WayIndex(u32);
 
-/// What tells the ways of envelopes from others, in the word that says where packets came in.
+/// Mark that distinguishes the ways of envelopes from others, in the word for the interface that packets came in by.
 const ENVELOPE: u32 = 1 << 31;
 
-/// What a packet's way may depend on besides where it goes.
+/// Facts on which a packet's way may depend besides its destination.
 pub(crate) struct Origin<'a, F: Routed> {
     /// The tuple with which it came in.
     pub(crate) came: &'a Tuple<F>,
-    /// True if both sides have been heard of, so that nobody has forged where it comes from.
+    /// True if both sides have been heard of, so that the packet's origin is not forged.
     pub(crate) is_proven: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn find<F: Routed>(
     (!is_judged).then_some(index)
 }
 
-/// Where a packet goes on in an envelope.
+/// Way of a packet in an envelope.
 pub(crate) enum EnvelopeWay<F: Routed> {
     /// Nowhere: the backend's node is not known, or is this one, or the way there is too narrow for envelopes.
     Nowhere,
@@ -77,7 +77,7 @@ pub(crate) enum EnvelopeWay<F: Routed> {
 }
 
 /// Finds the way of a packet that came in with the tuple `came`, in an envelope from the source of `between` to the
-/// node of the backend whose address is the destination. `located`: what [`dsr::located`] said.
+/// node of the backend whose address is the destination. `located`: the result of [`dsr::located`].
 #[inline(always)]
 pub(crate) fn find_for_envelope<F: Routed>(
     context: &impl Access,

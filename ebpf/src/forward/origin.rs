@@ -1,4 +1,4 @@
-//! Whether a packet came in where packets to its source would go out: what `rp_filter` asks.
+//! Check that a packet came in where packets to its source would go out: what `rp_filter` checks.
 //!
 //! A packet that did may be forwarded whatever the interface's setting is. Any other one is left to
 //! the stack, which knows the setting, and the other routes that there are if the right one has

@@ -1,8 +1,8 @@
 //! Marks of packets that the programs have sent on themselves.
 //!
-//! The packet carries its mark in `skb->tc_index` to our next hook: nobody is between them. At egress a mark distinguishes
-//! packets of ours from those of the host. At a second ingress, of a bridge behind its port, it distinguishes a service's
-//! packet from one that its client has sent to the backend itself, and at a second egress their replies.
+//! The packet carries its mark in `skb->tc_index` to our next hook: nothing is between them. At egress a mark
+//! distinguishes our packets from the host's. At a second ingress, of a bridge behind its port, it distinguishes a
+//! service's packet from one that its client has sent to the backend itself, and at a second egress their replies.
 
 use crate::ctx::access::Access;
 

@@ -7,7 +7,7 @@
 //! what to do with it.
 //!
 //! The way to a pod is remembered for a moment only: a pod that comes back with its address on
-//! another device is found there, whoever is told of it or not.
+//! another device is found there, whether a notification of it arrives or not.
 
 use aya_ebpf::bindings::BPF_FIB_LKUP_RET_SUCCESS;
 use shunt_common::{Address as _, Tuple};
@@ -36,7 +36,7 @@ use crate::{
     rewrite::network::decrement_hop_limit,
 };
 
-/// Where a CPU remembers a hop. Not the hop itself: older verifiers do not see that it is there
+/// Index of a CPU's remembered hop. Not the hop itself: older verifiers do not see that it is there
 /// whenever it was found, after all that is done to the packet in between.
 #[derive(Clone, Copy)]
 pub(crate) struct HopIndex(u32);
@@ -68,7 +68,7 @@ pub(crate) fn find<F: Routed>(
     let goes = hop.interface != 0
         && u32::from(longest_packet(context, extent)) <= hop.mtu
         && hop_limit::<F>(context, extent.network).ok()? > 1
-        // The stack judges where any other packet came in, whatever it said of those before.
+        // The stack judges where any other packet came in, whatever its judgement of those before.
         && origin::is_on_way_back(context, extent.network, came);
     goes.then_some(index)
 }

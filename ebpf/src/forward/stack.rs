@@ -2,10 +2,10 @@
 //! where it goes out.
 //!
 //! That is for packets that the programs forward themselves otherwise, but that need what only the
-//! stack can do: cut them into fragments, resolve a next hop or tell the sender that there is none,
+//! stack can do: cut them into fragments, resolve a next hop or report to the sender that there is none,
 //! write into their options, judge by `rp_filter` where they came in. In between they have the
 //! source with which they came, so that the stack neither takes them for its own (a *martian*, with
-//! this node's address as its source) nor sends an error to anybody but their sender. An error of
+//! this node's address as its source) nor sends an error to any host but their sender. An error of
 //! the stack's about such a packet is translated where it leaves.
 //!
 //! The packet carries the number of its entry in a table (`skb->tc_index`). Of two packets in the
@@ -25,7 +25,7 @@ use crate::{
     packet::parsed::{Form, Packet},
 };
 
-/// What tells our tags from others' in the same place.
+/// Mark that distinguishes our tags from others' in the same place.
 const TAG: u16 = 0xb000;
 /// The seconds that the stack holds a packet at most: as long as it waits for the fragments of one.
 const HELD: u32 = 32;
@@ -92,7 +92,7 @@ pub(crate) fn hand_over<F: Tables>(
 }
 
 /// Puts the tuple with which a packet out of the stack goes on into `translated`, if it was handed
-/// over by [`hand_over`], or is an error about such a packet; gives whether it is one.
+/// over by [`hand_over`], or is an error about such a packet; returns whether it is one.
 #[inline(always)]
 pub(crate) fn take_back<F: Tables>(
     context: &impl Access,
@@ -137,7 +137,7 @@ pub(crate) fn take_back<F: Tables>(
     true
 }
 
-/// Returns whether a packet that leaves with this tuple is one of the entry's flow. Its source says so, or, where the
+/// Returns whether a packet that leaves with this tuple is one of the entry's flow. Its source shows that, or, if the
 /// host's rules have changed that, the entry's past.
 #[inline(always)]
 fn has_one_flow<F: Tables>(entry: &Halfway<F>, tuple: &Tuple<F>) -> bool {
@@ -151,7 +151,7 @@ fn has_one_flow<F: Tables>(entry: &Halfway<F>, tuple: &Tuple<F>) -> bool {
 fn entry<F: Tables>(number: u32) -> Option<&'static mut Halfway<F>> {
     let entry = F::halfway().get_ptr_mut(number & u32::from(NUMBER))?;
     // SAFETY: the lookup gave an entry, made of words. Another CPU may write it meanwhile, for
-    // another packet: one of the two is not recognised then, as said above.
+    // another packet: one of the two is not recognised then, as explained above.
     Some(unsafe { &mut *entry })
 }
 

@@ -36,13 +36,13 @@ pub(crate) struct Route {
 
 /// Why the packet does not go on past the stack.
 pub(crate) enum NoRoute {
-    /// Its sender is to be told.
+    /// Its sender is to get an error.
     Told(IcmpError, Counter),
-    /// Nobody is.
+    /// Its sender gets none.
     Dropped,
     /// The stack sends it on.
     Stack,
-    /// The stack tells its sender that there is no route.
+    /// The stack reports to its sender that there is no route.
     StackTells,
 }
 
@@ -106,8 +106,8 @@ pub(crate) fn find<F: Routed>(
     }
 }
 
-/// Returns whether the packet leaves the stack where its translation is completed. That a packet is too
-/// long the kernel says before it says where it would go.
+/// Returns whether the packet leaves the stack where its translation is completed. The kernel reports that a
+/// packet is too long before it reports where it would go.
 fn leads_behind<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,

@@ -26,7 +26,7 @@ pub(crate) struct UdpElement {
     socket: *mut c_void,
 }
 
-/// Hook: the iterator over the UDP sockets of the network namespace of whoever reads (Linux 5.9).
+/// Hook: the iterator over the UDP sockets of the reader's network namespace (Linux 5.9).
 #[unsafe(link_section = "iter/udp")]
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn sock_udp(element: *const UdpElement) -> i32 {
@@ -60,10 +60,10 @@ struct Entry {
 /// The file and the socket are the kernel's.
 #[inline(always)]
 unsafe fn write(file: *mut seq_file, socket: *mut c_void, connected: Connected) {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let cookie = unsafe { bpf_get_socket_cookie(socket) };
     let entry = Entry { cookie, connected };
     let entry = (&raw const entry).cast_mut().cast();
-    // SAFETY: as the caller says; the entry is there, and as long as is said.
+    // SAFETY: as the caller guarantees; the entry is there, and as long as it has to be.
     unsafe { bpf_seq_write(file, entry, size_of::<Entry>() as u32) };
 }

@@ -57,7 +57,7 @@ pub(crate) fn choose<F: Tables>(cell: Cell, client: &impl Client<F>) -> Chosen<F
         return Chosen::Elsewhere;
     };
     // A client that has a backend stays with it, whatever it would have drawn. Any backend of the slice
-    // tells whose clients are meant, and the first slot always names one.
+    // shows whose clients are meant, and the first slot always names one.
     let Some(any) = drawn
         .as_ref()
         .map(|choice| choice.backend)

@@ -1,4 +1,4 @@
-//! Who asks a frontend.
+//! Client of a frontend.
 
 use aya_ebpf::helpers::bpf_get_prandom_u32;
 
@@ -6,7 +6,7 @@ use shunt_common::Cell;
 
 use crate::maps::tables::Tables;
 
-/// What load balancing has to know of a client.
+/// Facts about a client that load balancing needs.
 pub(crate) trait Client<F: Tables> {
     /// Its address. `None` if what depends on it is decided elsewhere: such a frontend is none for
     /// this client here.

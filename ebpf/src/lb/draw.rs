@@ -33,7 +33,7 @@ pub(crate) fn prepare<F: Draw>(packet: &Packet<F>) {
     }
 }
 
-/// Makes a number that nobody foresees who does not know the tables' seeds. With time it becomes
+/// Makes a number that only a party with the tables' seeds can foresee. With time it becomes
 /// another one: a client that tries again does not find what it found before for ever.
 #[inline(always)]
 fn draw<F: Tables>(packet: &Packet<F>) {

@@ -12,7 +12,7 @@ use crate::{
     maps::{addresses::has_dsr_sources, backends::Choice, constants::Constants, tables::Tables},
 };
 
-/// What packets of a flow get.
+/// Outcome of a choice for the packets of a flow.
 pub(crate) enum Share<F: Tables> {
     /// This backend.
     Backend(Choice<F>),
@@ -37,7 +37,7 @@ pub(crate) fn choose<F: Tables>(cell: Cell, tuple: &Tuple<F>, protocol: u8) -> O
     }
 }
 
-/// A number by which envelopes tell the flow with this tuple from others, if they are to.
+/// Returns a number by which envelopes distinguish the flow with this tuple from others, if they are to.
 #[inline(always)]
 pub(crate) fn label<F: Constants + Wide>(tuple: &Tuple<F>, protocol: u8) -> Option<u32> {
     has_dsr_sources::<F>().then(|| labelled(tuple, protocol))

@@ -7,7 +7,7 @@ use crate::{
     maps::{backends::Choice, tables::Tables},
 };
 
-/// Foresees that the client of a packet with this key asks the frontend with this index. Gives the
+/// Foresees that the client of a packet with this key asks the frontend with this index. Returns the
 /// backend that it is likely to get.
 #[inline(always)]
 pub(crate) fn foresee<F: Maglev>(frontend: u32, key: &Key<F>) -> Option<&'static Backend<F>> {
@@ -30,7 +30,7 @@ pub(crate) fn foresee<F: Maglev>(frontend: u32, key: &Key<F>) -> Option<&'static
 }
 
 /// The random number for a choice: the one that was drawn when it was foreseen. If the packet that it
-/// was drawn for did not choose, the next one has it; nobody has it twice.
+/// was drawn for did not choose, the next one has it; it is used once at most.
 #[inline(always)]
 pub(crate) fn drawn<F: Tables>() -> u32 {
     let Some(opening) = F::openings().get_ptr_mut(0) else {

@@ -13,13 +13,13 @@ use crate::{
     maps::{backends::Choice, services::service_of, tables::Tables},
 };
 
-/// What a frontend's address means to a client.
+/// Result of a lookup of a frontend for a client.
 pub(crate) enum Lookup<F: Tables> {
     /// No frontend, or one that is not for this client.
     NotAFrontend,
     /// A frontend that selected a backend; with its cell.
     Backend(Choice<F>, Cell),
-    /// A frontend without a usable backend: the client is to be told.
+    /// A frontend without a usable backend: the client is to get an error.
     Rejected,
     /// A frontend that has none for another reason: silence.
     Dropped(Counter),

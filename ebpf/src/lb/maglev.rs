@@ -49,7 +49,7 @@ fn slot_of<F: Tables>(key: &Key<F>, cell: Cell) -> Option<u32> {
     })
 }
 
-/// What the subprogram gives if there is no slot.
+/// Value that the subprogram returns if there is no slot.
 const NONE: u64 = u64::MAX;
 
 /// Makes a family's subprogram, which the verifier looks at by itself.

@@ -1,4 +1,4 @@
-//! Whoever sent a packet, as a client.
+//! Sender of a packet, as a client.
 
 use shunt_common::Cell;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Whoever sent a packet.
+/// Sender of a packet.
 pub(crate) struct Sender<F: Tables> {
     pub(crate) address: F::Address,
     /// The index of the interface that the packet came in by.

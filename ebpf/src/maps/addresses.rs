@@ -1,6 +1,6 @@
-//! Which addresses are those of this node's pods, and of the node itself.
+//! Addresses of this node's pods, and of the node itself.
 //!
-//! Pods are told by ranges of addresses, or by the interface that they are behind. Whichever it is, it
+//! Pods are known by ranges of addresses, or by the interface that they are behind. Whichever it is, it
 //! answers the same questions: whether a client is on this node, and whether a destination is.
 
 use aya_ebpf::Global;
@@ -11,7 +11,7 @@ use crate::maps::{
     tables::{DIRECT, INTERFACES, Tables},
 };
 
-/// Returns whether a pod of this node has the address, as far as addresses tell.
+/// Returns whether a pod of this node has the address, as far as addresses show.
 #[inline(always)]
 pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
     is_in(F::pod_cidrs(), address)
@@ -86,7 +86,7 @@ fn range<F: Family>(ranges: &'static Global<PodCidrs<F>>, place: usize) -> Optio
     ((place as u32) < count).then(read)
 }
 
-/// Returns whether the client is on this node, as far as addresses tell. Nobody has the unspecified address,
+/// Returns whether the client is on this node, as far as addresses show. No host has the unspecified address,
 /// which is what a free place among the node's holds.
 #[inline(always)]
 pub(crate) fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
@@ -100,7 +100,7 @@ pub(crate) fn is_own<F: Tables>(address: &F::Address) -> bool {
         return false;
     };
     let end = |address: &F::Address| address.words().last().copied();
-    // Most packets are for others, of whom the last words tell alone.
+    // Most packets are for other hosts, which the last words show alone.
     node.own.iter().any(|own| end(own) == end(address))
         && !address.is_unspecified()
         && node.own.contains(address)

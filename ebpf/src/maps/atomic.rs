@@ -1,6 +1,6 @@
 //! Counting where several processors do.
 
-/// Adds 1, whoever else does at the same time.
+/// Adds 1, also if other processors do at the same time.
 ///
 /// # Safety
 ///
@@ -8,7 +8,7 @@
 #[cfg(target_arch = "bpf")]
 #[inline(always)]
 pub(crate) unsafe fn add_one(word: *mut u64) {
-    // SAFETY: as the caller says; the compiler is told that memory changes.
+    // SAFETY: as the caller guarantees; the compiler knows that memory changes.
     unsafe {
         core::arch::asm!(
             "lock *(u64 *)({word} + 0) += {one}",
@@ -20,6 +20,6 @@ pub(crate) unsafe fn add_one(word: *mut u64) {
 
 #[cfg(not(target_arch = "bpf"))]
 pub(crate) unsafe fn add_one(word: *mut u64) {
-    // SAFETY: as the caller says; nobody else writes there.
+    // SAFETY: as the caller guarantees; nothing else writes there.
     unsafe { *word += 1 };
 }

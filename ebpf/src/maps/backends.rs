@@ -8,7 +8,7 @@ use crate::maps::{atomic::add_one, tables::Tables};
 pub(crate) struct Choice<F: Tables> {
     /// Its index in the backend table.
     pub index: u32,
-    /// Its entry there. The agent gives it to nobody else while a program runs.
+    /// Its entry there. The agent gives it to no other backend while a program runs.
     pub backend: &'static Backend<F>,
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn is_confirmation_due(due: &mut u64, now: u64) -> bool {
     !is_first
 }
 
-/// How many of them a second has: 100 to 1000.
+/// Returns the number of ticks a second: 100 to 1000.
 #[inline(always)]
 fn hz() -> u64 {
     // No division by 0 is left in the programs.

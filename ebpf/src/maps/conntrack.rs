@@ -51,18 +51,18 @@ pub(crate) static RESIZED_CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], 1, MMAPABLE
 
 /// A family whose connections are tracked.
 pub(crate) trait Tracked: Wide {
-    /// Where they are.
+    /// Memory of the family's connections.
     type Memory: Memory<Family = Self, Slot = Words> + 'static;
-    /// Where they were before, in a table of another size.
+    /// Memory of their table of another size, where they were before.
     type Resized: Memory<Family = Self, Slot = Words> + 'static;
 
     /// The family's connections.
     fn connections() -> Table<'static, Self::Memory>;
 
-    /// Those of a table of another size that hands over.
+    /// The connections of a table of another size that hands over.
     fn resized() -> Table<'static, Self::Resized>;
 
-    /// Where the key of a packet is kept: `own`, if it fits the registers.
+    /// Returns the place for the key of a packet: `own`, if it fits the registers.
     fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>>;
 }
 
@@ -72,18 +72,18 @@ pub(crate) fn timeouts() -> &'static Timeouts {
     setting(&CONNTRACK_TIMEOUTS)
 }
 
-/// The words without which nobody knows where keys are at home.
+/// The words without which the homes of keys are not known.
 #[inline(always)]
 pub(crate) fn seeds() -> &'static Seeds {
     setting(&CONNTRACK_SEEDS)
 }
 
-/// The value of a constant that the agent sets. The compiler is not told whose it is: it would
+/// The value of a constant that the agent sets. The compiler does not know whose it is: it would
 /// take the value that stands there now for the one that will.
 #[inline(always)]
 fn setting<T>(constant: &'static Global<T>) -> &'static T {
     let hidden = hide((&raw const *constant).cast::<T>());
-    // SAFETY: a global is as the value in it, which nobody changes while programs run.
+    // SAFETY: a global is as the value in it, which does not change while programs run.
     unsafe { &*hidden }
 }
 
@@ -355,7 +355,7 @@ memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6, false:
     resized_elsewhere_v6, resized_survey_near_v6, resized_survey_crowd_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
     resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6, again_v6, resized_over_share_v6);
 
-/// Which memory is whose.
+/// Assigns its memory to each family.
 macro_rules! tracked {
     ($family:ty: $slots:ident, $resized:ident, $sought:ident) => {
         impl Tracked for $family {
@@ -456,7 +456,7 @@ fn survey<M: InMap>(begin: u32, end: u32, nothing: u64) -> u64 {
     survey.verdict(M::table().lasting())
 }
 
-/// Looks at one slot; gives 1 if the survey is over. It begins with numbers of which the verifier knows
+/// Looks at one slot; returns 1 if the survey is over. It begins with numbers of which the verifier knows
 /// nothing, so kernels before 6.7, which look at the first call alone, are right about all.
 extern "C" fn step<M: InMap>(step: u32, survey: *mut c_void) -> c_long {
     // SAFETY: `survey` gave its address, and waits.
@@ -508,7 +508,7 @@ impl Slot for Words {
 #[inline(always)]
 fn exchange(word: *mut u64, old: u64, new: u64) -> bool {
     let found: u64;
-    // SAFETY: as in `Words::load`; the compiler is told that memory changes.
+    // SAFETY: as in `Words::load`; the compiler knows that memory changes.
     unsafe {
         core::arch::asm!(
             "r0 = cmpxchg_64({word} + 0, r0, {new})",
@@ -522,7 +522,7 @@ fn exchange(word: *mut u64, old: u64, new: u64) -> bool {
 
 #[cfg(not(target_arch = "bpf"))]
 fn exchange(word: *mut u64, old: u64, new: u64) -> bool {
-    // SAFETY: as in `Words::load`; nobody else writes there.
+    // SAFETY: as in `Words::load`; nothing else writes there.
     unsafe {
         let found = word.read();
         if found == old {

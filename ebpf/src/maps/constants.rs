@@ -16,35 +16,35 @@ pub(crate) static PACKETS_V4: Global<u32> = Global::new(Packets::Translated as u
 #[unsafe(no_mangle)]
 pub(crate) static PACKETS_V6: Global<u32> = Global::new(Packets::Translated as u32);
 
-/// Where this node's IPv4 pods take their addresses from.
+/// Ranges of the addresses of this node's IPv4 pods.
 #[unsafe(no_mangle)]
 pub(crate) static POD_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
 
-/// Where this node's IPv6 pods take their addresses from.
+/// Ranges of the addresses of this node's IPv6 pods.
 #[unsafe(no_mangle)]
 pub(crate) static POD_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
 
-/// Where the cluster's IPv4 pods take their addresses from, on whatever node.
+/// Ranges of the addresses of the cluster's IPv4 pods, on whatever node.
 #[unsafe(no_mangle)]
 pub(crate) static CLUSTER_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
 
-/// Where the cluster's IPv6 pods take their addresses from, on whatever node.
+/// Ranges of the addresses of the cluster's IPv6 pods, on whatever node.
 #[unsafe(no_mangle)]
 pub(crate) static CLUSTER_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
 
-/// Where IPv4 envelopes may come from besides the nodes' own addresses. Ours come from the first range.
+/// Ranges that IPv4 envelopes may come from besides the nodes' own addresses. Ours come from the first range.
 #[unsafe(no_mangle)]
 pub(crate) static DSR_SOURCES_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
 
-/// Where IPv6 envelopes may come from besides the nodes' own addresses. Ours come from the first range.
+/// Ranges that IPv6 envelopes may come from besides the nodes' own addresses. Ours come from the first range.
 #[unsafe(no_mangle)]
 pub(crate) static DSR_SOURCES_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
 
-/// Whether a packet's interface tells that its sender is a pod of this node; 0: its address alone.
+/// Nonzero if a packet's interface shows that its sender is a pod of this node; 0: its address alone does.
 #[unsafe(no_mangle)]
 pub(crate) static PODS_BY_INTERFACE: Global<u32> = Global::new(0);
 
-/// Whether connections to ClusterIPs go on from this node's address, whoever the client is; 0: only if
+/// Nonzero if connections to ClusterIPs go on from this node's address, whatever the client is; 0: only if
 /// their replies would not come back otherwise.
 #[unsafe(no_mangle)]
 pub(crate) static MASQUERADE_ALL: Global<u32> = Global::new(0);
@@ -57,11 +57,11 @@ pub(crate) static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static HAIRPIN_IP_V6: Global<[u32; 4]> = Global::new([0; 4]);
 
-/// Whether NodePorts are at the host's IPv4 loopback addresses, for its own processes; 0: they are not.
+/// Nonzero if NodePorts are at the host's IPv4 loopback addresses, for its own processes; 0: they are not.
 #[unsafe(no_mangle)]
 pub(crate) static LOCAL_NODE_PORTS_V4: Global<u32> = Global::new(0);
 
-/// Whether NodePorts are at the host's IPv6 loopback address, for its own processes; 0: they are not.
+/// Nonzero if NodePorts are at the host's IPv6 loopback address, for its own processes; 0: they are not.
 #[unsafe(no_mangle)]
 pub(crate) static LOCAL_NODE_PORTS_V6: Global<u32> = Global::new(0);
 
@@ -73,11 +73,11 @@ pub(crate) static SNAT_PORTS: Global<PortRange> = Global::new(PortRange { first:
 #[unsafe(no_mangle)]
 pub(crate) static REPLY_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
 
-/// How many nanoseconds are between two rejections on average; 0: any number of them is sent.
+/// Average interval between two rejections in nanoseconds; 0: any number of them is sent.
 #[unsafe(no_mangle)]
 pub(crate) static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
 
-/// How many rejections may be sent at once after a silence.
+/// Number of rejections that may be sent at once after a silence.
 #[unsafe(no_mangle)]
 pub(crate) static REJECT_BURST: Global<u64> = Global::new(0);
 
@@ -86,27 +86,27 @@ pub(crate) static REJECT_BURST: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static CLIENT_SHARE: Global<u32> = Global::new(0);
 
-/// How many homes the conntrack table has, IPv4.
+/// Number of homes of the conntrack table, IPv4.
 #[unsafe(no_mangle)]
 pub(crate) static CONNTRACK_HOMES_V4: Global<u32> = Global::new(1);
 
-/// How many homes the conntrack table has, IPv6.
+/// Number of homes of the conntrack table, IPv6.
 #[unsafe(no_mangle)]
 pub(crate) static CONNTRACK_HOMES_V6: Global<u32> = Global::new(1);
 
-/// What the conntrack tables' hashes begin with.
+/// Seeds of the conntrack tables' hashes.
 #[unsafe(no_mangle)]
 pub(crate) static CONNTRACK_SEEDS: Global<Seeds> = Global::new(Seeds([0; 10]));
 
-/// How long connections are remembered.
+/// Times for which connections are remembered.
 #[unsafe(no_mangle)]
 pub(crate) static CONNTRACK_TIMEOUTS: Global<Timeouts> = Global::new(Timeouts::linux(1));
 
-/// How many times a second the kernel's own clock ticks.
+/// Number of ticks a second of the kernel's own clock.
 #[unsafe(no_mangle)]
 pub(crate) static CLOCK_HZ: Global<u32> = Global::new(1);
 
-/// Whether packets to pods of this node go there in one hop; 0: through the stack.
+/// Nonzero if packets to pods of this node go there in one hop; 0: through the stack.
 #[unsafe(no_mangle)]
 pub(crate) static REDIRECT: Global<u32> = Global::new(0);
 
@@ -114,26 +114,26 @@ pub(crate) static REDIRECT: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
 
-/// Whether the sockets of pods are clients too; 0: their packets alone are.
+/// Nonzero if the sockets of pods are clients too; 0: their packets alone are.
 #[unsafe(no_mangle)]
 pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
 
-/// Whether a packet says which backend its connection gets, so that each hook chooses the same; 0: it
+/// Nonzero if a packet determines the backend of its connection, so that each hook chooses the same; 0: it
 /// is drawn.
 #[unsafe(no_mangle)]
 pub(crate) static CHOSEN_BY_PACKET: Global<u32> = Global::new(0);
 
-/// What becomes of packets for services' addresses that are for no frontend: bits, see
+/// Treatment of packets for services' addresses that are for no frontend: bits, see
 /// [`crate::maps::guarded`].
 #[unsafe(no_mangle)]
 pub(crate) static GUARD: Global<u32> = Global::new(0);
 
-/// Whether packets and bytes are counted for each service port; 0: no.
+/// Nonzero if packets and bytes are counted for each service port; 0: no.
 #[unsafe(no_mangle)]
 pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
 
-/// Whether backends behind frontends in mode dsr announce how much fits into an envelope; 0: what they say
-/// themselves.
+/// Nonzero if backends behind frontends in mode dsr announce how much fits into an envelope; 0: their own
+/// values.
 #[unsafe(no_mangle)]
 pub(crate) static LOWER_MSS: Global<u32> = Global::new(0);
 
@@ -143,19 +143,19 @@ pub(crate) fn lowers_mss() -> bool {
     LOWER_MSS.load() != 0
 }
 
-/// Returns whether connections to ClusterIPs go on from this node's address, whoever the client is.
+/// Returns whether connections to ClusterIPs go on from this node's address, whatever the client is.
 #[inline(always)]
 pub(crate) fn masquerades_all() -> bool {
     MASQUERADE_ALL.load() != 0
 }
 
-/// Returns whether a packet says which backend its connection gets, see [`crate::lb::draw`].
+/// Returns whether a packet determines the backend of its connection, see [`crate::lb::draw`].
 #[inline(always)]
 pub(crate) fn is_chosen_by_packet() -> bool {
     CHOSEN_BY_PACKET.load() != 0
 }
 
-/// Returns whether the interface of a packet may tell that its sender is a pod of this node, and the route to
+/// Returns whether the interface of a packet may show that its sender is a pod of this node, and the route to
 /// an address that a pod of this node has it.
 #[inline(always)]
 pub(crate) fn are_pods_told_by_interface() -> bool {
@@ -179,13 +179,13 @@ pub(crate) trait Constants: shunt_common::Family {
         Self::packets() != Packets::Pass as u32
     }
 
-    /// Where this node's pods take their addresses from.
+    /// Returns the ranges of the addresses of this node's pods.
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>>;
 
-    /// Where the cluster's pods take their addresses from.
+    /// Returns the ranges of the addresses of the cluster's pods.
     fn cluster_cidrs() -> &'static Global<PodCidrs<Self>>;
 
-    /// Where envelopes may come from besides the nodes' own addresses.
+    /// Returns the ranges that envelopes may come from besides the nodes' own addresses.
     fn dsr_sources() -> &'static Global<PodCidrs<Self>>;
 
     /// The address that a pod sees when it reaches itself through its service.

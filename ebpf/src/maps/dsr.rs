@@ -1,4 +1,4 @@
-//! What direct server return needs to know: on which nodes addresses are, and before that is looked up, whether
+//! Tables of direct server return: the nodes of addresses, and before that is looked up, whether
 //! there is anything to look up.
 
 use shunt_common::{
@@ -28,7 +28,7 @@ pub(crate) fn may_be_tracked() -> bool {
         .is_none_or(|tracked| *tracked != NONE)
 }
 
-/// Says that one is going to be.
+/// Marks that one is going to be.
 #[inline(always)]
 pub(crate) fn note_tracked() {
     let Some(tracked) = VARIABLES.get_ptr_mut(TRACKED) else {

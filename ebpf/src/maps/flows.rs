@@ -1,9 +1,9 @@
-//! Telling what becomes of connections and packets: into a ring, from which the agent reads.
+//! Events of connections and packets: written into a ring, from which the agent reads.
 //!
-//! There are two objects of these programs ([`is_on`]), and only one of them tells: the agent puts its programs in the place
-//! of the others' while somebody watches.
+//! There are two objects of these programs ([`is_on`]), and only one of them writes: while there is a watcher, the
+//! agent puts its programs in the place of the others'.
 //!
-//! Nobody is waked for a record: the agent looks by itself, some tens of times a second. What finds no room is counted.
+//! No process is waked for a record: the agent looks some tens of times a second. What finds no room is counted.
 
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_RB_NO_WAKEUP},
@@ -27,20 +27,20 @@ const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 #[btf_map]
 pub(crate) static FLOW_EVENTS: RingBuf<u64, 65_536> = RingBuf::new();
 
-/// What is told, how much was lost, and the [`Doubt`] of each processor, of which the agent has them all where programs
-/// write. One table, as a program may have no more than 64 (`MAX_USED_MAPS`).
+/// The kinds that are reported, the lost events, and the [`Doubt`] of each processor, all of which the agent has where
+/// programs write. One table, as a program may have no more than 64 (`MAX_USED_MAPS`).
 #[btf_map]
 pub(crate) static FLOW_CONTROL: Array<FlowControl, { FlowControl::PROCESSORS as usize }, MMAPABLE> =
     Array::new();
 
-/// Returns whether anything is told. The compiler knows: a constant that the agent sets would be a load wherever it is
-/// asked, also by packets of established connections.
+/// Returns whether anything is reported. The compiler knows: a constant that the agent sets would be a load wherever
+/// this is called, also for packets of established connections.
 #[inline(always)]
 pub(crate) const fn is_on() -> bool {
     cfg!(feature = "flows")
 }
 
-/// What is told, if this kind is.
+/// Returns the control entry, if this kind is reported.
 #[inline(always)]
 fn control(kind: FlowKind) -> Option<*mut FlowControl> {
     if !is_on() {
@@ -121,7 +121,7 @@ fn write<T: 'static>(fill: impl FnOnce(*mut T)) {
 /// There is room for it.
 #[inline(always)]
 unsafe fn write_head(head: *mut FlowHead, kind: FlowKind, reason: u32, service: u32, place: u32) {
-    // SAFETY: as the caller says; the helper has no preconditions.
+    // SAFETY: as the caller guarantees; the helper has no preconditions.
     unsafe {
         (&raw mut (*head).kind).write(kind);
         (&raw mut (*head).reason).write(reason);
@@ -131,7 +131,7 @@ unsafe fn write_head(head: *mut FlowHead, kind: FlowKind, reason: u32, service: 
     }
 }
 
-/// Tells that a connection began.
+/// Reports that a connection began.
 #[inline(always)]
 pub(crate) fn tell_opened<F: Wide>(connection: &Connection<F>) {
     let (came, goes) = (&connection.forward, &connection.reply);
@@ -165,10 +165,10 @@ pub(crate) fn tell_opened<F: Wide>(connection: &Connection<F>) {
     });
 }
 
-/// A connection that this CPU may just be ending: of the half in a slot, what is known before that is so, or is not.
+/// A connection that this CPU may just be ending: the facts of the half in a slot, before that is so, or is not.
 ///
 /// The functions that end connections are called from deep below, where kernels before 6.8 have no stack for another call
-/// (see `scratch`). So they leave this here, and who called them calls what tells it.
+/// (see `scratch`). So they leave this here, and their caller calls what reports it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Doubt {
@@ -178,19 +178,19 @@ pub(crate) struct Doubt {
     overdue: u32,
     /// The protocol.
     protocol: u8,
-    /// Whether it is the reply half.
+    /// 1 if it is the reply half, else 0.
     is_reply: u8,
     /// Of [`EndCause`].
     cause: u8,
-    /// Whether it ends.
+    /// Condition of its end: `NOTHING`, `IF_DONE` or `IF_MARKED`.
     ends: u8,
 }
 
-/// Of [`Doubt::ends`]: nothing does, or nobody is to be told of it.
+/// Of [`Doubt::ends`]: nothing does, or its end is not to be reported.
 const NOTHING: u8 = 0;
-/// If the call that comes next says so.
+/// If the call that comes next reports it.
 const IF_DONE: u8 = 1;
-/// If the half's own marks say so after that.
+/// If the half's own marks show it after that.
 const IF_MARKED: u8 = 2;
 
 impl Doubt {
@@ -231,12 +231,12 @@ const _: () = assert!(size_of::<Doubt>() <= size_of::<FlowControl>());
 #[inline(always)]
 pub(crate) fn doubt(doubt: Doubt) {
     if let Some(place) = own_doubt() {
-        // SAFETY: this CPU's own, of which nobody else has a reference.
+        // SAFETY: this CPU's own, to which there is no other reference.
         unsafe { place.write(doubt) };
     }
 }
 
-/// What a packet with this signal may do to the connection of a half that had these marks.
+/// Returns the effect that a packet with this signal may have on the connection of a half that had these marks.
 #[inline(always)]
 pub(crate) fn foresee(index: u32, meta: Meta, signal: Signal) -> Doubt {
     let cause = match (signal.resets(), signal.ends()) {
@@ -255,8 +255,8 @@ pub(crate) fn foresee(index: u32, meta: Meta, signal: Signal) -> Doubt {
     }
 }
 
-/// What is known of the connection of the half in this slot, which is to be given up now for this reason, unless its time is
-/// over.
+/// Returns the doubt about the connection of the half in this slot, which is to be given up now for this reason,
+/// unless its time is over.
 #[inline(always)]
 pub(crate) fn judge<F: Wide, M: Memory<Family = F>>(
     table: &Table<'_, M>,
@@ -283,13 +283,13 @@ pub(crate) fn judge<F: Wide, M: Memory<Family = F>>(
     }
 }
 
-/// Tells that the connection in doubt has ended, if it has. What its slot says is still there.
+/// Reports that the connection in doubt has ended, if it has. The content of its slot is still there.
 #[inline(always)]
 pub(crate) fn tell_ended<F: Wide, M: Memory<Family = F>>(table: &Table<'_, M>, has_ended: bool) {
     let Some(doubt) = own_doubt() else {
         return;
     };
-    // SAFETY: this CPU's own, of which nobody else has a reference. Field by field, as the program's own variables are
+    // SAFETY: this CPU's own, to which there is no other reference. Field by field, as the program's own variables are
     // on the stack.
     let (ends, index) = unsafe {
         let ends = (&raw const (*doubt).ends).read_volatile();
@@ -356,7 +356,7 @@ pub(crate) fn tell_ended<F: Wide, M: Memory<Family = F>>(table: &Table<'_, M>, h
     });
 }
 
-/// Tells what becomes of a packet that is refused or dropped, which is of the service port with this number.
+/// Reports the end of a packet that is refused or dropped, which is of the service port with this number.
 #[inline(always)]
 pub(crate) fn tell_packet<C: Access>(context: &C, kind: FlowKind, service: u32, reason: Counter) {
     if is_on() {
@@ -364,10 +364,10 @@ pub(crate) fn tell_packet<C: Access>(context: &C, kind: FlowKind, service: u32, 
     }
 }
 
-/// The place of the last byte that is told of a packet: all bits of it are set.
+/// The place of the last byte that is reported of a packet: all bits of it are set.
 const LAST_BYTE: u32 = PACKET_BYTES as u32 - 1;
 
-/// A function of its own: it is called in many places, and its variables are nobody's but its own. These have to be few:
+/// A function of its own: it is called in many places, and its variables are its own alone. These have to be few:
 /// where it is called deepest, kernels before 6.8 have 32 bytes of stack for it.
 #[inline(never)]
 fn write_packet<C: Access>(raw: *mut C::Raw, kind: u32, service: u32, reason: u32) {

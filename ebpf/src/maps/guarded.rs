@@ -1,5 +1,5 @@
-//! Which addresses are services', and whose: a filter that says of nearly every other address that it
-//! is none, and what is exact behind it.
+//! Addresses of services, and their owners: a filter that excludes nearly every other address, and
+//! an exact table behind it.
 
 use shunt_common::{Address as _, FilterPlace, Guarded, ServiceCidrs};
 
@@ -21,7 +21,7 @@ pub(crate) fn answers_echo() -> bool {
     GUARD.load() & ANSWERS_ECHO != 0
 }
 
-/// What the filter says of an address.
+/// Word of the filter for an address.
 #[derive(Clone, Copy)]
 pub(crate) struct Filtered {
     place: FilterPlace,
@@ -33,7 +33,7 @@ impl Filtered {
     #[inline(always)]
     pub(crate) fn of<F: Tables>(address: &F::Address) -> Self {
         let place = FilterPlace::of(address);
-        // All bits: what is not there says nothing.
+        // All bits: a word that is not there excludes nothing.
         let word = F::addresses().get(place.word).copied().unwrap_or(u64::MAX);
         Self { place, word }
     }
@@ -57,20 +57,20 @@ impl Filtered {
     }
 }
 
-/// What an address is to the guard.
+/// Owner of an address for the guard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A service, in the cluster.
     ClusterIp,
     /// A service, and perhaps a machine.
     External,
-    /// Nobody, but it is in a range of ClusterIPs.
+    /// None, but it is in a range of ClusterIPs.
     Nobody,
-    /// Somebody else.
+    /// Another owner.
     Other,
 }
 
-/// Whose the address is.
+/// Returns the owner of the address.
 #[inline(always)]
 pub(crate) fn owner_of<F: Tables>(address: &F::Address) -> Owner {
     // SAFETY: a word, written and replaced whole.

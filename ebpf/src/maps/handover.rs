@@ -1,7 +1,7 @@
 //! The tables by which an earlier agent hands its connections over to this one, whose table has another
 //! size. See `docs/upgrade.md`.
 //!
-//! The verifier removes all of it unless [`HANDS_OVER`] says that there are any.
+//! The verifier removes all of it unless [`HANDS_OVER`] shows that there are any.
 
 use aya_ebpf::{
     Global,
@@ -15,15 +15,15 @@ use shunt_common::{
     registry::handover::{From, Phase},
 };
 
-/// Which tables hand over: a [`From`].
+/// Tables that hand over: a [`From`].
 #[unsafe(no_mangle)]
 pub(crate) static HANDS_OVER: Global<u32> = Global::new(0);
 
-/// How many homes a table of another size has, IPv4.
+/// Number of homes of a table of another size, IPv4.
 #[unsafe(no_mangle)]
 pub(crate) static PREVIOUS_HOMES_V4: Global<u32> = Global::new(1);
 
-/// How many homes a table of another size has, IPv6.
+/// Number of homes of a table of another size, IPv6.
 #[unsafe(no_mangle)]
 pub(crate) static PREVIOUS_HOMES_V6: Global<u32> = Global::new(1);
 
@@ -39,7 +39,7 @@ pub(crate) static SEEDS: Array<[u32; 10], 1> = Array::new();
 #[btf_map]
 pub(crate) static GIVEN_PORTS: Array<PortRange, 1> = Array::new();
 
-/// What a CPU carries from one table to the other: on the stack it would take all of it.
+/// Data that a CPU carries from one table to the other: on the stack it would take all of it.
 #[repr(C)]
 pub(crate) struct Carrier<F: Wide> {
     pub sought: Key<F>,

@@ -1,4 +1,4 @@
-//! What the programs share with the agent and keep themselves: tables, constants, counters; and
+//! State that the programs share with the agent and keep themselves: tables, constants, counters; and
 //! the few questions that are answered by a look at them.
 
 pub(crate) mod addresses;

@@ -30,20 +30,20 @@ pub(crate) struct Opening<F: Wide> {
     pub ports: Probes,
     /// The random number that the next connection's backend is chosen by; 0: none is drawn.
     pub drawn: u32,
-    /// Whether the client's own port is tried first; 0: no.
+    /// Nonzero if the client's own port is tried first; 0: no.
     pub keeps_port: u32,
     /// A port that is not taken, network order; no port if any may be.
     pub avoided: u32,
     pub now: u32,
-    /// How many ports have been tried.
+    /// Number of ports that have been tried.
     pub tried: u32,
-    /// Whether nobody has the port that the connection has; 0: no.
+    /// Nonzero if no other connection has the port of this one; 0: no.
     pub vacant: u32,
-    /// Whether somebody has it who gives way; 0: no.
+    /// Nonzero if one has it that gives way; 0: no.
     pub gives_way: u32,
-    /// Whether the flow is open by now, by another processor; 0: no.
+    /// Nonzero if the flow is open by now, by another processor; 0: no.
     pub is_known: u32,
-    /// Of those who would give way the first: see [`crate::nat::ports`]; all bits: nobody.
+    /// Rank of the connection that would give way first: see [`crate::nat::ports`]; all bits: none would.
     pub rank: u32,
     /// For how many ticks it has been silent, and who it is.
     pub oldest_idle: u32,
@@ -51,11 +51,11 @@ pub(crate) struct Opening<F: Wide> {
     /// The same of the doubtful ones alone.
     pub doubtful_idle: u32,
     pub doubtful: Holder,
-    /// How many more of them there were than of unassured ones.
+    /// Number of the doubtful ones, less that of the unassured ones.
     pub more_doubtful: i32,
 }
 
-/// Who has a source port: its reply half's slot, which use of that it is, and the port.
+/// Holder of a source port: its reply half's slot, which use of that it is, and the port.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Holder {
@@ -70,7 +70,7 @@ pub(crate) struct Holder {
 pub(crate) struct Hop<F: Family> {
     /// Until when, in the kernel's ticks.
     pub until: u64,
-    /// Whose.
+    /// Address of the pod.
     pub address: F::Address,
     /// The host's end of its device; 0: through the stack.
     pub interface: u32,
@@ -87,7 +87,7 @@ pub(crate) struct Way<F: Family> {
     /// From when on a packet has to go through the kernel's neighbour code, in the kernel's ticks; 0: that is not known
     /// yet. Whatever way has the entry.
     pub confirmation_due: u64,
-    /// What [`crate::maps::dsr::located`] said when the `node` was looked up.
+    /// Result of [`crate::maps::dsr::located`] when the `node` was looked up.
     pub located: u64,
     /// The addresses that the packets have on it.
     pub source: F::Address,
@@ -101,7 +101,7 @@ pub(crate) struct Way<F: Family> {
     pub interface: u32,
     /// The longest packet that it takes, from the network header on.
     pub mtu: u32,
-    /// Whether packets out of the stack are translated behind that interface.
+    /// Nonzero if packets out of the stack are translated behind that interface.
     pub is_translated_behind: u32,
     pub link: EthernetAddresses,
     /// The interface that they came in by, as frames for it name it.
@@ -115,9 +115,9 @@ pub(crate) struct Origin<F: Family> {
     /// Until when, in the kernel's ticks.
     pub until: u64,
     pub address: F::Address,
-    /// Where its packet came in; of one that leaves, where it is about to, with the uppermost bit.
+    /// Interface where its packet came in; of one that leaves, where it is about to, with the uppermost bit.
     pub interface: u32,
-    /// Whether packets to it would go out there.
+    /// Nonzero if packets to it would go out there.
     pub is_on_way: u32,
     /// Of packets that leave.
     pub leaving: Leaving<F>,
@@ -146,7 +146,7 @@ pub(crate) struct Halfway<F: Family> {
     pub came: Tuple<F>,
     pub goes: Tuple<F>,
     pub protocol: u32,
-    /// Whether it has gone out: the stack lets such packets through.
+    /// Nonzero if it has gone out: the stack lets such packets through.
     pub has_left: u32,
     /// The second of the entry's last use.
     pub used: u32,

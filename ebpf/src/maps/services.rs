@@ -1,7 +1,7 @@
-//! Counting, by service port: connections and refusals always, packets and bytes if the agent says so.
+//! Counting, by service port: connections and refusals always, packets and bytes if the agent has that set.
 //!
 //! All but the questions are functions of their own, which the verifier looks at by themselves and which
-//! take no stack of those who call them.
+//! take no stack of their callers.
 
 use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
@@ -28,11 +28,11 @@ const SIZE: usize = 16_384;
 #[btf_map]
 pub(crate) static SERVICES: Array<ServiceEntry, SIZE, MMAPABLE> = Array::new();
 
-/// How many connections a service port had.
+/// Number of connections of a service port.
 #[btf_map]
 pub(crate) static SERVICE_CONNECTIONS: PerCpuArray<u64, SIZE> = PerCpuArray::new();
 
-/// What went to a service port and came back.
+/// Packets and bytes to a service port and back.
 #[btf_map]
 pub(crate) static SERVICE_TRAFFIC: PerCpuArray<ServiceTraffic, SIZE> = PerCpuArray::new();
 

@@ -1,4 +1,4 @@
-//! What sockets remember, in socket storage: it ends with its socket.
+//! Memory of sockets, in socket storage: it ends with its socket.
 
 use core::ptr;
 
@@ -27,8 +27,8 @@ pub(crate) static SOCKETS_BEFORE: SkStorage<Connected> = SkStorage::new();
 #[btf_map]
 pub(crate) static SOCKETS_ASKED: SkStorage<Asked> = SkStorage::new();
 
-/// What a socket has in a table, or null. With [`BPF_SK_STORAGE_GET_F_CREATE`] among the `flags` it is
-/// made if there is nothing, and null says that the kernel has no memory.
+/// Returns a socket's entry in a table, or null. With [`BPF_SK_STORAGE_GET_F_CREATE`] among the `flags` it is
+/// made if there is nothing, and null means that the kernel has no memory.
 ///
 /// # Safety
 ///
@@ -36,11 +36,11 @@ pub(crate) static SOCKETS_ASKED: SkStorage<Asked> = SkStorage::new();
 #[inline(always)]
 pub(crate) unsafe fn stored<T>(table: &SkStorage<T>, socket: *mut c_void, flags: u32) -> *mut T {
     let map = (&raw const *table).cast_mut().cast();
-    // SAFETY: as the caller says; what is made begins with zeros.
+    // SAFETY: as the caller guarantees; what is made begins with zeros.
     unsafe { bpf_sk_storage_get(map, socket, ptr::null_mut(), flags.into()) }.cast()
 }
 
-/// What the socket of a call has in a table.
+/// Returns the entry of a call's socket in a table.
 #[inline(always)]
 fn get<T>(table: &SkStorage<T>, socket: *const bpf_sock, flags: u32) -> Option<Words> {
     // SAFETY: the socket of a call is there while its program runs.

@@ -29,49 +29,49 @@ pub(crate) type Cells = Array<u64, 65_536, MMAPABLE>;
 pub(crate) type Slots = Array<Slot, 1_048_576, MMAPABLE>;
 /// Backends by index.
 pub(crate) type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
-/// How many connections backends were chosen for, by the same index: [`shunt_common::BackendConnections`].
+/// Number of connections that backends were chosen for, by the same index: [`shunt_common::BackendConnections`].
 pub(crate) type BackendConnections = Array<u64, 524_288, MMAPABLE>;
-/// Who may use a frontend; what an entry holds means nothing.
+/// Clients that may use a frontend; what an entry holds means nothing.
 pub(crate) type SourceRanges<F> = LpmTrie<SourceRange<F>, u32, 65_536>;
-/// Which backend a client had last. The least recently used entry makes room for a new one: its
+/// Last backend of a client. The least recently used entry makes room for a new one: its
 /// client picks again, which breaks no connection.
 pub(crate) type Affinity<F> = LruHashMap<AffinityKey<F>, AffinityEntry, 65_536>;
-/// What became of the first fragment of a datagram. The oldest entry makes room for a new one:
+/// Outcome of the first fragment of a datagram. The oldest entry makes room for a new one:
 /// its datagram is lost, as it is where the kernel has no room to put one together.
 pub(crate) type Fragments<F> = LruHashMap<FragmentKey<F>, FragmentEntry<F>, 8192>;
 /// This node's own addresses, one entry.
 pub(crate) type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
-/// What a CPU keeps while it opens a connection, one entry.
+/// State of a CPU while it opens a connection, one entry.
 pub(crate) type Openings<F> = PerCpuArray<Opening<F>, 1>;
 
-/// What a CPU keeps of the packet that its ingress program is at, one entry.
+/// State of a CPU for the packet that its ingress program is at, one entry.
 pub(crate) type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
 
-/// How many pods' hops a CPU remembers; those of a network as large as this do not collide.
+/// Number of pods' hops that a CPU remembers; those of a network as large as this do not collide.
 pub(crate) const HOPS: u32 = 4096;
 /// The ways to pods of this node, by the last bits of their addresses.
 pub(crate) type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
 
-/// How many ways a CPU remembers of packets that its driver sends on.
+/// Number of ways that a CPU remembers of packets that its driver sends on.
 pub(crate) const WAYS: u32 = 4096;
-/// Those ways, by the last bits of the addresses that packets have there.
+/// The ways, by the last bits of the addresses that packets have there.
 pub(crate) type Ways<F> = PerCpuArray<Way<F>, { WAYS as usize }>;
 
-/// How many sources of packets a CPU remembers.
+/// Number of sources of packets that a CPU remembers.
 pub(crate) const ORIGINS: u32 = 1024;
-/// Where packets come from that are forwarded, by the last bits of their source; and where packets go that leave with
+/// Origins of packets that are forwarded, by the last bits of their source; and destinations of packets that leave with
 /// another source than the stack knows.
 pub(crate) type Origins<F> = PerCpuArray<Origin<F>, { ORIGINS as usize }>;
 
-/// How many packets are told apart that go through the stack half translated.
+/// Number of packets that are distinguished while they go through the stack half translated.
 pub(crate) const HALVES: u32 = 4096;
-/// Those packets, by a hash of the tuple that they have there.
+/// The packets, by a hash of the tuple that they have there.
 pub(crate) type Halves<F> = Array<Halfway<F>, { HALVES as usize }>;
 
 /// The filter of addresses, see [`FilterPlace`].
 pub(crate) type Addresses = Array<u64, { FilterPlace::WORDS }, MMAPABLE>;
 /// The addresses that are guarded, and as whose: a [`shunt_common::Guarded`]. They take memory as they
-/// come: most are looked up by nobody.
+/// come: most are never looked up.
 pub(crate) type GuardedAddresses<F> =
     HashMap<<F as shunt_common::Family>::Address, u32, 65_536, NO_PREALLOC>;
 /// The ranges of ClusterIPs, one entry.
@@ -187,25 +187,25 @@ tables! { V6:
 
 /// For how many backends a CPU remembers that all source ports to them are taken.
 pub(crate) const EXHAUSTED: u32 = 256;
-/// Who has no source port left, by a hash: the hash, and the tick at which that was found out.
+/// Connections that have no source port left, by a hash: the hash, and the tick at which that was found out.
 #[btf_map]
 pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpuArray::new();
 
-/// Whether a connection to a backend itself has ever been given another source port, since a
+/// Nonzero if a connection to a backend itself has ever been given another source port, since a
 /// connection to one of its frontends has its own: 0, or another number. The first byte is for those that
-/// were told where they came in, the second for this node's own, told where they go out. The third says
+/// were recognized where they came in, the second for this node's own, recognized where they go out. The third shows
 /// whether one of this node's own has ever gone out from a frontend's address and port.
 #[btf_map]
 pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
 
 /// Clients whose rejections are limited by themselves, by a hash. Those that share a place share the limit.
 pub(crate) const REJECTED: u32 = 256;
-/// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock: of all clients,
+/// Earliest time of the next rejection, in nanoseconds of the kernel's monotonic clock: of all clients,
 /// then of each.
 #[btf_map]
 pub(crate) static REJECTIONS: Array<u64, { 1 + REJECTED as usize }> = Array::new();
 
-/// What a CPU asks the kernel for a route with, one entry; in a table for the reason that
+/// Arguments with which a CPU looks up a route in the kernel, one entry; in a table for the reason that
 /// [`Openings`] are.
 #[btf_map]
 pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();

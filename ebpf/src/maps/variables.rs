@@ -10,7 +10,7 @@ use shunt_common::{
 #[btf_map]
 pub(crate) static VARIABLES: Array<u64, WORDS, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// A family with the word that says whether the host's routes may depend on more than the destination.
+/// A family with the word that shows whether the host's routes may depend on more than the destination.
 pub(crate) trait Ruled {
     const RULES: u32;
 }

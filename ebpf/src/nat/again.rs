@@ -1,4 +1,4 @@
-//! What a backend's answer to a SYN in a connection means ([`shunt_common::connections`], the module `proof`): the
+//! Meaning of a backend's answer to a SYN in a connection ([`shunt_common::connections`], the module `proof`): the
 //! connection begins again with its tuple and its backend, and counts as a new one; or, if the backend is gone, the
 //! client is to choose another.
 

@@ -1,4 +1,4 @@
-//! What a new connection will need of the table, asked for before it is needed.
+//! Prefetch of the entries that a new connection will need of the table.
 //!
 //! Of a table larger than the caches both halves' homes are lines that the CPU has to wait for, a
 //! good part of what a first packet costs. It waits for both at once if their loads are near to each

@@ -21,7 +21,7 @@ pub(crate) trait Find: Mend {
     fn search(packet: &Packet<Self>, wanted: u32) -> u64;
 }
 
-/// What [`search`] gives for nothing.
+/// Result of [`search`] for nothing.
 const NOTHING: u64 = u64::MAX;
 
 /// Finds the packet's connection.
@@ -34,7 +34,7 @@ pub(crate) fn find<F: Find>(packet: &Packet<F>, wanted: Wanted) -> Option<Half> 
     }
 }
 
-/// Where the half is and which use of its slot that is, in the upper half.
+/// Returns the index of the half and, in the upper half of the word, which use of its slot that is.
 #[inline(always)]
 fn search<F: Handover>(packet: &Packet<F>, wanted: u32) -> u64 {
     let Packet {
@@ -82,8 +82,8 @@ macro_rules! searching {
 searching!(V4: connection_v4);
 searching!(V6: connection_v6);
 
-/// Puts the tuple that the packet goes on with into `translated`, and has the connection learn what
-/// the packet says of it. Gives whether the connection is still there.
+/// Puts the tuple that the packet goes on with into `translated`, and has the connection learn from
+/// the packet. Returns whether the connection is still there.
 #[inline(always)]
 pub(crate) fn follow<F: Mend>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> bool {
     let Some(hit) = F::connections().read(half) else {
@@ -178,7 +178,7 @@ pub(crate) fn ends_here<F: Tables>(half: Half, client: &F::Address) -> bool {
         })
 }
 
-/// Returns whether the backend has answered the connection's SYN as [`is_mistaken`] says.
+/// Returns whether the backend has answered the connection's SYN as [`is_mistaken`] describes.
 #[inline(always)]
 pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
     F::connections()

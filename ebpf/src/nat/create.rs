@@ -73,7 +73,7 @@ pub(crate) fn create_from<F: Open>(
 }
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
-/// tuple through a frontend: then this one goes on from another source port. Gives who opened it, if it does.
+/// tuple through a frontend: then this one goes on from another source port. Returns the opener, if it does.
 /// `replaced` is the connection that has had the packet's tuple until now. `is_sent_on`: another hook has translated
 /// the packet.
 #[inline(always)]
@@ -129,7 +129,7 @@ pub(crate) fn create_direct<F: Open>(
     Some(opener)
 }
 
-/// Ends a connection whose tuple another one gets. Gives the source port that the other one must not
+/// Ends a connection whose tuple another one gets. Returns the source port that the other one must not
 /// get, as [`Source::avoided`]: there the backend has a connection that is not ours.
 #[inline(always)]
 pub(crate) fn give_up<F: Open>(replaced: &Half) -> u32 {
@@ -143,7 +143,7 @@ pub(crate) fn give_up<F: Open>(replaced: &Half) -> u32 {
 }
 
 /// Opens a connection of a packet that goes to a backend itself: from its own source port if it `keeps_port` and
-/// nobody has that, else from another one than its own and `avoided`. `generation` is 0, or
+/// no other connection has that, else from another one than its own and `avoided`. `generation` is 0, or
 /// [`OF_HOST`](conntrack::OF_HOST).
 #[inline(always)]
 pub(crate) fn open_direct<F: Open>(

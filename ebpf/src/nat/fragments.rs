@@ -24,7 +24,7 @@ pub(crate) fn remember<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &T
     }
 }
 
-/// Puts the tuple that the first fragment of the same datagram left with into `translated`; gives
+/// Puts the tuple that the first fragment of the same datagram left with into `translated`; returns
 /// whether that is known.
 #[inline(always)]
 pub(crate) fn recall<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &mut Tuple<F>) -> bool {

@@ -90,10 +90,10 @@ pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
         .is_some_and(|half| !table.pair(half).is_some_and(is_over))
 }
 
-/// Enters a connection into the other table; gives whether nobody has its reply's tuple there.
+/// Enters a connection into the other table; returns whether no other one has its reply's tuple there.
 ///
 /// Once ours decides, one for which the other table has no room is entered into ours alone: an agent
-/// that died before the end of its handover leaves nobody who makes room there.
+/// that died before the end of its handover leaves no process that makes room there.
 #[inline(always)]
 pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
     if !is_going_on() {
@@ -104,7 +104,7 @@ pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
 }
 
 /// Ends what has a tuple of the connection in the other table and has none in ours: ours has forgotten it by
-/// itself when its time was over, or had no place for it just now. Gives whether there may have been such.
+/// itself when its time was over, or had no place for it just now. Returns whether there may have been such.
 #[inline(always)]
 pub(crate) fn clear_before<F: Handover>(connection: &Connection<F>) -> bool {
     if is_any() {
@@ -128,7 +128,7 @@ fn carrier<F: Tables>() -> Option<&'static mut Carrier<F>> {
 }
 
 /// Compares what our table has of this key with what the other one has, where that one decides, and
-/// takes from ours what is not right. Gives what is left to be done.
+/// takes from ours what is not right. Returns what is left to be done.
 ///
 /// Packets that only our programs see count in our table alone: what both have is right for as long as either
 /// remembers it.
@@ -179,7 +179,7 @@ fn absorb_here<F: Tables>() {
     }
 }
 
-/// What a table of another size has of the connection with this key.
+/// Reads the connection with this key from a table of another size into `carrier`.
 #[inline(always)]
 fn recall_from_resized<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
     let table = F::resized();

@@ -7,8 +7,8 @@
 //! replies get the host's back where they come in, before them.
 //!
 //! The other way round a connection of ours begins at a port at which the host has one. Then the
-//! backend answers the SYN as [`conntrack::is_mistaken`] says, which goes on to the host; the client's next SYN gets
-//! another port. A datagram of the host's gives way as above.
+//! backend answers the SYN as [`conntrack::is_mistaken`] describes. The answer goes on to the host; the client's next
+//! SYN gets another port. A datagram of the host's gives way as above.
 //!
 //! What goes out from a frontend's address and port is remembered too, see [`own_flow`].
 
@@ -33,13 +33,13 @@ use crate::{
 };
 
 /// Returns whether a packet with this source may have the source that a connection of ours was given; the
-/// port is in network order. Of nearly all that do not, it says so.
+/// port is in network order. False of nearly all that may not.
 #[inline(always)]
 pub(crate) fn may_clash<F: Tables>(source: &F::Address, port: u16) -> bool {
     REPLY_PORTS.load().contains(port) && Filtered::of::<F>(source).is_source()
 }
 
-/// What the source of a packet of the host's own may be, besides that.
+/// Kinds of sources that a packet of the host's own may have, besides that.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     /// That of a connection of ours, by [`may_clash`].
@@ -50,7 +50,7 @@ pub(crate) struct Origin {
     pub is_socket: bool,
 }
 
-/// Puts the tuple that a packet of the host's own goes out with into `translated`; gives whether its connection is
+/// Puts the tuple that a packet of the host's own goes out with into `translated`; returns whether its connection is
 /// remembered. One that is none of the host's is left alone.
 #[inline(always)]
 pub(crate) fn at_egress<F: Open>(

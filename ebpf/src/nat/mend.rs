@@ -1,6 +1,6 @@
-//! Mending connections of which somebody else has overwritten a half in the table.
+//! Mending connections of which another party has overwritten a half in the table.
 //!
-//! Nobody here loses one, so a look now and then is enough ([`shunt_common::connections::LOOK`]). Functions
+//! These programs lose none, so a look now and then is enough ([`shunt_common::connections::LOOK`]). Functions
 //! of their own look and mend: what a packet of an established connection costs is decided by those that
 //! need neither.
 
@@ -28,8 +28,8 @@ pub(crate) fn is_broken<F: Mend>(hit: &Hit<F, Words>, now: u32) -> bool {
     hit.times.is_first_of_span(now) && F::is_broken(hit.index, hit.meta.version()) != 0
 }
 
-/// Has the half that was found get its other one back, if that is lost, before the connection learns what
-/// the packet says.
+/// Has the half that was found get its other one back, if that is lost, before the connection learns
+/// from the packet.
 #[inline(always)]
 pub(crate) fn mend<F: Mend>(hit: &Hit<F, Words>, signal: Signal, now: u32) {
     if hit.times.is_first_of_span(now) {

@@ -9,7 +9,7 @@ use shunt_common::{Family, UDP, variables::UNKNOWN_CONNECTIONS};
 use crate::{maps::variables::VARIABLES, packet::parsed::Packet};
 
 /// Returns whether the packet, which is of no connection that we know, may be of one that netfilter
-/// translates. A UDP packet tells nothing of that, and begins a connection.
+/// translates. A UDP packet does not show that, and begins a connection.
 #[inline(always)]
 pub(crate) fn may_know<F: Family>(packet: &Packet<F>) -> bool {
     packet.protocol != UDP && !packet.may_be_first && may_translate()

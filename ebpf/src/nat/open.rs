@@ -27,10 +27,10 @@ use crate::{
     packet::{parsed::Packet, segment::Ports},
 };
 
-/// How often a connection is tried to be opened when other CPUs get in the way.
+/// Number of times that a connection is tried to be opened when other CPUs get in the way.
 const TRIES: u32 = 3;
 
-/// What became of it.
+/// Outcome of an opening.
 const OPENED: u32 = 0;
 /// All slots in reach have connections that may not be given up.
 const FULL: u32 = 1;
@@ -51,7 +51,7 @@ pub(crate) enum Opener {
     Other,
 }
 
-/// Where a connection goes.
+/// Destination of a connection.
 pub(crate) struct Destination<'a, F: Tables> {
     pub address: &'a F::Address,
     /// Network order.
@@ -63,7 +63,7 @@ pub(crate) struct Destination<'a, F: Tables> {
     pub service: u32,
 }
 
-/// Where a connection goes on from.
+/// Source with which a connection goes on.
 pub(crate) struct Source<'a, F: Tables> {
     pub address: &'a F::Address,
     /// True if the client's own port is tried first.
@@ -164,7 +164,7 @@ fn is_over_share<F: Tracked>(forward: &Key<F>) -> bool {
     F::Memory::is_over_share(&table, client, table.home(forward), share)
 }
 
-/// Enters the connection with a source port. Gives what became of it.
+/// Enters the connection with a source port. Returns the outcome.
 #[inline(always)]
 fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
     if is_over_share(&opening.connection.forward) {

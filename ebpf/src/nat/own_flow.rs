@@ -5,8 +5,8 @@
 //! goes out, as one that goes on as it is, and what answers it goes on to the stack.
 //!
 //! A packet of the other end's may have come first: the connection is older than the frontend, or than the
-//! table. Then that end has a connection to the frontend's backend, which nobody asked for. It makes room as
-//! far as it can be told from a client's own; where it cannot, this node's new connection gets another
+//! table. Then that end has a connection to the frontend's backend, which no client asked for. It makes room as
+//! far as it can be distinguished from a client's own; where it cannot, this node's new connection gets another
 //! source port, as in [`crate::nat::masquerade`].
 
 use shunt_common::{
@@ -30,22 +30,22 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// How many ticks ago a backend's packet was that may be at a second hook.
+/// Maximum age in ticks of a backend's packet that may be at a second hook.
 const JUST_NOW: u32 = 1;
 
-/// What becomes of the source port of a connection of this node's own that is not known yet.
+/// Outcome for the source port of a connection of this node's own that is not known yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
     /// The connection keeps it.
     Kept,
     /// Another connection has it.
     Changed,
-    /// The packet is left alone: it is of no such connection, or that cannot be told.
+    /// The packet is left alone: it is of no such connection, or that is not known.
     Untold,
 }
 
-/// Returns whether a packet from this address and port, network order, may come from a frontend's. Of nearly all that
-/// do not, it says so.
+/// Returns whether a packet from this address and port, network order, may come from a frontend's. False of nearly all
+/// that do not.
 #[inline(always)]
 pub(crate) fn may_come_from_frontend<F: Tables>(source: &F::Address, port: u16) -> bool {
     VARIABLES
@@ -60,8 +60,8 @@ pub(crate) trait OwnFlow: Find {
     fn is_answered_by(index: u32, meta: u64, signal: u64) -> u32;
 }
 
-/// Returns whether the packet, which comes in and has this reply half, is of such a connection, which learns what it
-/// says. After its end, who begins another is a frontend's client.
+/// Returns whether the packet, which comes in and has this reply half, is of such a connection, which learns from
+/// it. After its end, a host that begins another is a frontend's client.
 #[inline(always)]
 pub(crate) fn is_answered_by<F: OwnFlow>(packet: &Packet<F>, half: &Half) -> bool {
     let signal = if packet.is_error() {
@@ -72,7 +72,7 @@ pub(crate) fn is_answered_by<F: OwnFlow>(packet: &Packet<F>, half: &Half) -> boo
     half.meta.keeps_client() && F::is_answered_by(half.index, half.meta.0, signal) != 0
 }
 
-/// What no segment says.
+/// A signal that no segment has.
 const ERROR: u64 = u64::MAX;
 
 #[inline(always)]
@@ -161,7 +161,7 @@ fn is_of_host<F: Tables>(address: &F::Address) -> bool {
     number == Some(Guarded::Host as u32)
 }
 
-/// What the connection to the frontend is there for that the other end of a packet has.
+/// Purpose of the connection to the frontend that the other end of a packet has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// Nothing: what opened it answered a connection of this node's own.
@@ -180,7 +180,7 @@ fn purpose_of<F: Tables>(half: Half, is_of_socket: bool) -> Purpose {
     }
     let is_assured = half.meta.has(Meta::ASSURED);
     if matches!(half.meta.protocol(), TCP | SCTP) {
-        // Nobody begins one without a SYN, and no backend answers that.
+        // No client begins one without a SYN, and no backend answers that.
         return if half.meta.has(Meta::OPENED) || is_assured {
             Purpose::Client
         } else {

@@ -23,26 +23,26 @@ use crate::{
     },
 };
 
-/// How many ports are tried for a connection, the last ones only if all before are of connections
+/// Number of ports that are tried for a connection, the last ones only if all before are of connections
 /// that stay.
 const PROBES: u32 = 1024;
 
 /// After how many a connection that may give way does, and no better port is looked for.
 const ENOUGH: u32 = 64;
 
-/// How many are tried where none was found in this tick.
+/// Number of ports that are tried where none was found in this tick.
 const FEW: u32 = 8;
 
 /// For how many ticks a flow with replies is not disturbed after its last packet.
 const PAUSE: u32 = 64;
 
-/// Who gives way first: whoever has ended,
+/// Order in which connections give way: first one that has ended,
 const OVER: u32 = 0;
-/// who has not begun, and has been silent for longer than a handshake is,
+/// one that has not begun, and has been silent for longer than a handshake is,
 const UNASSURED: u32 = 1;
-/// who may be in a handshake,
+/// one that may be in a handshake,
 const YOUNG: u32 = 2;
-/// who is doubtful, and may be open,
+/// one that is doubtful, and may be open,
 const DOUBTFUL: u32 = 3;
 /// a flow that pauses, whose next packet gets another port.
 const PAUSING: u32 = 4;
@@ -50,14 +50,13 @@ const PAUSING: u32 = 4;
 /// Finds a source port for the connection, beginning with the one that it has.
 ///
 /// Where another connection from the same address to the backend has a port, or a frontend has it at that address, the
-/// next one is tried. One that is
-/// over keeps its port for a while too, because the backend may: it may refuse whoever comes from there (TIME-WAIT,
-/// RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). A flow that is found to be open by now,
-/// with the port that is tried, is [known](Opening::is_known).
+/// next one is tried. One that is over keeps its port for a while too, because the backend may: it may refuse any host
+/// that comes from there (TIME-WAIT, RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). A flow
+/// that is found to be open by now, with the port that is tried, is [known](Opening::is_known).
 ///
-/// Gives whether there is one. If none is free, one gives way that is over, or else half open, or doubtful, or a flow that pauses: the
-/// one that has been silent for the longest of those that were tried. If there are more doubtful ones than half open ones, those that
-/// may be in a handshake stay: see [`shunt_common::connections::Survey::verdict`].
+/// Returns whether there is one. If none is free, one gives way that is over, or else half open, or doubtful, or a flow
+/// that pauses: the one that has been silent for the longest of those that were tried. If there are more doubtful ones
+/// than half open ones, those that may be in a handshake stay: see [`shunt_common::connections::Survey::verdict`].
 #[inline(always)]
 pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     opening.now = now();
@@ -101,8 +100,8 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     false
 }
 
-/// Where a CPU remembers that this connection's source has no port left towards its backend, and
-/// what stands there if that was found out in this tick.
+/// Returns the place where a CPU remembers that this connection's source has no port left towards its backend,
+/// and the value that stands there if that was found out in this tick.
 #[inline(always)]
 fn exhaustion<F: Tables>(opening: &Opening<F>) -> Option<(&'static mut u64, u64)> {
     let Key {
@@ -120,7 +119,7 @@ fn exhaustion<F: Tables>(opening: &Opening<F>) -> Option<(&'static mut u64, u64)
     Some((place, u64::from(hash) << 32 | u64::from(opening.now)))
 }
 
-/// Tries the port that the search is at, and goes on to the next if somebody has it. Gives 1 at
+/// Tries the port that the search is at, and goes on to the next if another connection has it. Returns 1 at
 /// the end of the search.
 ///
 /// A function of its own, called back by `bpf_loop` (Linux 5.17), so that the verifier looks at
@@ -147,7 +146,7 @@ extern "C" fn try_port<F: Vacancy>(_: u32, opening: *mut c_void) -> c_long {
     0
 }
 
-/// Returns whether nobody has the port; if somebody does who may give way, that is kept.
+/// Returns whether the port is free; if a connection has it that may give way, that is kept.
 #[inline(always)]
 fn is_vacant<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     if u32::from(opening.connection.source_port()) == opening.avoided {
@@ -162,7 +161,7 @@ fn is_vacant<F: Vacancy>(opening: &mut Opening<F>) -> bool {
         return !handover::has_before(&opening.connection.reply);
     };
     let Some(pair) = table.pair(half) else {
-        // Somebody is just opening or ending it.
+        // Another CPU is just opening or ending it.
         return false;
     };
     let is_flow = !matches!(opening.connection.forward.protocol(), TCP | SCTP);
@@ -227,7 +226,7 @@ const fn gives_way<F: Tables>(opening: &mut Opening<F>, half: &Half) -> bool {
     true
 }
 
-/// Who has the port that the connection was to have.
+/// Returns the holder of the port that the connection was to have.
 #[inline(always)]
 const fn holder<F: Tables>(half: &Half, connection: &Connection<F>) -> Holder {
     Holder {

@@ -17,7 +17,7 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// What a packet is as an answer.
+/// Kind of a packet as an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// None, or one that is not translated here.
@@ -31,7 +31,7 @@ pub(crate) enum Reply {
 }
 
 /// Puts the tuple that a packet of a backend goes on with into `translated`, where it comes in;
-/// gives whether it is to be translated here.
+/// returns whether it is to be translated here.
 ///
 /// It is, if it is for an address that a client was given in its own's place: a reply of a pod to
 /// itself (hairpin), or of a backend on another node to a client outside (SNAT), or to this node from where it

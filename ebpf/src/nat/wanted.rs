@@ -1,4 +1,4 @@
-//! What of the connection table a packet is looked for as, and what is found.
+//! Halves of the connection table for which a packet is looked up, and the result.
 
 use shunt_common::connections::{self, Key, Role, Wide};
 

@@ -11,9 +11,9 @@ use crate::{
     },
 };
 
-/// How many extension headers are walked.
+/// Maximum number of extension headers that are walked.
 const MOST_EXTENSIONS: usize = 8;
-/// How many bytes of them.
+/// Maximum number of their bytes.
 pub(crate) const LONGEST_EXTENSIONS: usize = 256;
 
 const HOP_BY_HOP: u8 = 0;
@@ -22,7 +22,7 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
 
-/// What most extension headers begin with.
+/// Common begin of most extension headers.
 #[repr(C)]
 struct ExtensionHeader {
     next_header: u8,
@@ -100,14 +100,14 @@ pub(crate) fn skip(
     Ok(())
 }
 
-/// What [`walk`] gives, which has to be one word.
+/// Result of [`walk`], which has to be one word.
 struct Walked {
     identification: u32,
     /// Of all headers, in bytes.
     length: u16,
     /// Of what follows them.
     protocol: u8,
-    /// How the walk ended.
+    /// End of the walk.
     end: u8,
 }
 
@@ -147,7 +147,7 @@ impl Walked {
     }
 }
 
-/// What [`WalkExtensions::walk_extensions`] does.
+/// Implementation of [`WalkExtensions::walk_extensions`].
 #[inline(always)]
 pub(crate) fn walk(context: &impl Access, begin: u32, protocol: u32) -> u64 {
     let begin = Offset::new(begin as usize).get();

@@ -1,4 +1,4 @@
-//! What the address families' headers differ in. Everything else is one generic source.
+//! Differences of the address families' headers. Everything else is one generic source.
 
 use crate::{
     ctx::access::{Access, AccessError},
@@ -10,17 +10,17 @@ pub(crate) trait Family: shunt_common::Family + Logged {
     /// The network header without options or extension headers.
     type Header: Header<Self>;
 
-    /// How long [`Self::Header`] is.
+    /// Length of [`Self::Header`].
     const HEADER_LENGTH: usize = size_of::<Self::Header>();
-    /// How long a header is at most with all that is walked.
+    /// Maximum length of a header with all that is walked.
     const LONGEST_HEADER: usize;
-    /// What each link takes, so that nobody is told to send less; 0: there is no such length.
+    /// Length that each link takes, so that no sender is to send less; 0: there is no such length.
     const LEAST_MTU: u16;
     /// True if the network header has a checksum of its own, so that the sum over the header
     /// stays the same whatever is written into it.
     const HAS_HEADER_CHECKSUM: bool;
 
-    /// What [`Access::ethertype`] gives for packets of this family.
+    /// Result of [`Access::ethertype`] for packets of this family.
     const ETHERTYPE: u32;
 
     /// The protocol number of a packet of the same family inside one (RFC 2003, RFC 2473).
@@ -31,7 +31,7 @@ pub(crate) trait Family: shunt_common::Family + Logged {
     /// True if the checksum of ICMP covers the addresses.
     const ICMP_COVERS_ADDRESSES: bool;
 
-    /// Type and code of the error "nobody listens at the port".
+    /// Type and code of the error "port unreachable": the port has no listener.
     const PORT_UNREACHABLE: (u8, u8);
     /// Of "the hop limit is used up".
     const EXPIRED: (u8, u8);
@@ -61,10 +61,10 @@ pub(crate) trait Family: shunt_common::Family + Logged {
     fn is_forwarded_from(address: &Self::Address) -> bool;
 
     /// Returns whether the network header from `begin` to `end` is as its sender wrote it, as far as its
-    /// own checksum tells.
+    /// own checksum shows.
     fn is_intact(context: &impl WalkExtensions, begin: usize, end: usize) -> bool;
 
-    /// What the options of the network header from `begin` to `end` ask of a router.
+    /// Returns what the options of the network header from `begin` to `end` require of a router.
     fn options(context: &impl WalkExtensions, begin: usize, end: usize) -> Options;
 
     /// Reads the network header at `offset`. The caller checks that the packet is as long as the
@@ -75,10 +75,10 @@ pub(crate) trait Family: shunt_common::Family + Logged {
 
 /// A network header without options or extension headers.
 pub(crate) trait Header<F: Family> {
-    /// What follows it, if that is a whole datagram and not more headers.
+    /// Returns the protocol of what follows it, if that is a whole datagram and not more headers.
     fn protocol_of_whole(&self) -> Option<u8>;
 
-    /// How long the packet is from the header's begin on; 0 if it is longer than can be said.
+    /// Returns the length of the packet from the header's begin on; 0 if it does not fit the field.
     fn packet_length(&self) -> usize;
 
     /// The address that the packet comes from.
@@ -87,20 +87,20 @@ pub(crate) trait Header<F: Family> {
     /// The address that it goes to.
     fn destination(&self) -> F::Address;
 
-    /// How many more hops the packet may make.
+    /// Returns the number of hops that the packet may still make.
     fn hop_limit(&self) -> u8;
 
-    /// What the packet says of congestion: the two bits of RFC 3168 section 5.
+    /// Returns the packet's mark of congestion: the two bits of RFC 3168 section 5.
     fn congestion(&self) -> u32;
 
     /// Returns whether a router may cut the packet into fragments.
     fn may_be_fragmented(&self) -> bool;
 
-    /// Returns whether a header without options is as its sender wrote it, as far as its own checksum tells.
+    /// Returns whether a header without options is as its sender wrote it, as far as its own checksum shows.
     fn is_intact(&self) -> bool;
 }
 
-/// What a packet's IP options ask of a router.
+/// Requirements of a packet's IP options on a router.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Options {
@@ -112,7 +112,7 @@ pub(crate) enum Options {
     SourceRoute,
 }
 
-/// How many more hops the packet with its network header at `offset` may make.
+/// Returns the number of hops that the packet with its network header at `offset` may still make.
 #[inline(always)]
 pub(crate) fn hop_limit<F: Family>(
     context: &impl Access,

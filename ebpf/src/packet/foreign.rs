@@ -10,11 +10,11 @@ use crate::packet::{
     parsed::{Form, Packet},
 };
 
-/// How much of what follows its network header is told of such a packet (RFC 792).
+/// Number of bytes behind its network header that an error about such a packet quotes (RFC 792).
 const TOLD: usize = 8;
 
-/// Reads what is known of any packet into `packet`: addresses, and the protocol. Gives whether it is
-/// one that somebody asks with: no ICMP error, and no message between the stations of a link. Another message that no
+/// Reads the known parts of any packet into `packet`: addresses, and the protocol. Returns whether it is
+/// a request: no ICMP error, and no message between the stations of a link. Another message that no
 /// error is sent about has the form of one.
 #[inline(always)]
 pub(crate) fn read<F: Family, C: WalkExtensions>(

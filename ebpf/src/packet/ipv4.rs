@@ -45,10 +45,10 @@ const ECHO: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 
-/// How long a header is at most: its length is 15 words.
+/// Maximum length of a header: its length is 15 words.
 const LONGEST: usize = 60;
 
-/// Options of RFC 791 section 3.1: the end of all, one that says nothing, loose and strict source
+/// Options of RFC 791 section 3.1: the end of all, one without a meaning, loose and strict source
 /// routing.
 const END_OF_OPTIONS: u8 = 0;
 const NO_OPERATION: u8 = 1;
@@ -251,7 +251,7 @@ const NOTHING: u32 = Options::Nothing as u32;
 const SOMETHING: u32 = Options::Something as u32;
 const SOURCE_ROUTE: u32 = Options::SourceRoute as u32;
 
-/// Looks at the options of the header from `begin` to `end`: [`WalkExtensions::walk_options`]. Gives
+/// Looks at the options of the header from `begin` to `end`: [`WalkExtensions::walk_options`]. Returns
 /// [`Options`] as a number.
 #[inline(always)]
 pub(crate) fn walk_options(context: &impl Access, begin: u32, end: u32) -> u32 {

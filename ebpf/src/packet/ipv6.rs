@@ -21,7 +21,7 @@ pub(crate) struct Ipv6Header {
 }
 
 impl Ipv6Header {
-    /// Where the first word says something of congestion (RFC 3168 section 5).
+    /// Bits of the first word for congestion (RFC 3168 section 5).
     pub(crate) const CONGESTION: u32 = 0x0030_0000_u32.to_be();
 }
 
@@ -134,7 +134,7 @@ impl Family for V6 {
         )
     }
 
-    /// The first bit tells errors, those of unknown types too, from other messages (RFC 4443 section 2.1).
+    /// The first bit distinguishes errors, those of unknown types too, from other messages (RFC 4443 section 2.1).
     #[inline(always)]
     fn is_report(kind: u8) -> bool {
         kind & 0x80 == 0

@@ -1,4 +1,4 @@
-//! What the network header is preceded by.
+//! Headers before the network header.
 
 /// The kind of a link.
 #[repr(u8)]
@@ -11,7 +11,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Where the network header begins.
+    /// Returns the offset of the network header.
     #[inline(always)]
     pub(crate) const fn header_length(self) -> usize {
         match self {

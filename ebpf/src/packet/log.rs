@@ -1,11 +1,11 @@
-//! What the packet log says, if the agent has one, in the words of services.
+//! Messages of the packet log, if the agent has one, in the words of services.
 //!
 //! Functions of their own: their variables are many, and would be in the way of a program's.
 
 use aya_log_ebpf::debug;
 use shunt_common::{Address, Backend, Counter, Tuple, V4, V6};
 
-/// Which way of its connection a packet goes.
+/// Direction of a packet in its connection.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -17,7 +17,7 @@ pub(crate) enum Direction {
     Reply,
 }
 
-/// A family whose packets the log tells of.
+/// A family whose packets are logged.
 pub(crate) trait Logged: shunt_common::Family {
     /// Logs that the connection of a client's packet goes to the backend.
     fn log_opened(packet: &Tuple<Self>, backend: &Backend<Self>);

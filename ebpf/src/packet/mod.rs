@@ -1,4 +1,4 @@
-//! What stands in a packet: layouts of headers, and how they are read. Nothing here writes, and
+//! Contents of a packet: layouts of headers, and how they are read. Nothing here writes, and
 //! nothing knows a table.
 
 pub(crate) mod error;

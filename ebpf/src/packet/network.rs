@@ -15,13 +15,13 @@ pub(crate) struct Network<'a, F: Family> {
     pub transport: usize,
     /// Offset of the packet's end: what the frame has behind it is padding.
     pub end: usize,
-    /// How much of a datagram it is.
+    /// Part of its datagram that the packet is.
     pub part: Part,
-    /// Which datagram, if it is a part of one.
+    /// Datagram that it is a part of, if it is one.
     pub fragment: Fragment,
 }
 
-/// How much of a datagram a packet is.
+/// Part of a datagram that a packet is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// All of it.
@@ -32,17 +32,17 @@ pub(crate) enum Part {
     Later,
 }
 
-/// Which datagram a fragment is of; zeros if it is none.
+/// Datagram of a fragment; zeros if it is none.
 #[derive(Clone, Copy)]
 pub(crate) struct Fragment {
     /// As it stands in the packet.
     pub identification: u32,
-    /// What else tells it from others, see [`shunt_common::FragmentKey::protocol`].
+    /// Further parts of its key, see [`shunt_common::FragmentKey::protocol`].
     pub protocol: u32,
 }
 
 impl Part {
-    /// What a packet is that is, or is not, the begin of a datagram, or its end.
+    /// Returns the part for a packet that is, or is not, the begin of a datagram, or its end.
     #[inline(always)]
     pub(crate) const fn of(is_first: bool, is_last: bool) -> Self {
         match (is_first, is_last) {

@@ -1,8 +1,8 @@
 //! Places in a frame.
 
-/// Where a header begins in the frame, remembered in a structure.
+/// Offset of a header in the frame, remembered in a structure.
 ///
-/// The verifier forgets the bounds of what is copied there; they are said again at each use.
+/// The verifier forgets the bounds of what is copied there; they are stated again at each use.
 #[derive(Clone, Copy)]
 pub(crate) struct Offset(u16);
 
@@ -22,11 +22,11 @@ impl Offset {
     }
 }
 
-/// How much of a packet is headers.
+/// Extent of a packet's headers.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
-    /// Where the network header begins.
+    /// Offset of the network header.
     pub network: usize,
-    /// Where what follows the transport header begins.
+    /// Offset of what follows the transport header.
     pub payload: usize,
 }

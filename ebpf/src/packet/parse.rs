@@ -12,7 +12,7 @@ use crate::packet::{
     transport::Transport,
 };
 
-/// What has to be in the linear part: the headers of an ICMP error and of its inner packet, in the
+/// Number of bytes that have to be in the linear part: the headers of an ICMP error and of its inner packet, in the
 /// longer of the families, with as many extension headers as are walked.
 pub(crate) const LONGEST_HEADERS: u32 = 14 + 2 * (40 + 256 + 20);
 

@@ -21,11 +21,11 @@ pub(crate) struct Packet<F: Family> {
     /// The addresses and ports as they came; 0 for the ports of a later fragment. Of an ICMP
     /// error those of a packet that goes its way: the inner one's, reversed.
     pub tuple: Tuple<F>,
-    /// What it says of its connection. An ICMP error says nothing: it is not of the connection.
+    /// Signal to its connection. An ICMP error has none: it is not of the connection.
     pub signal: Signal,
-    /// Which datagram it is a part of, if it is one.
+    /// Datagram that it is a part of, if it is one.
     pub fragment: Fragment,
-    /// Where the inner packet is, if it is an ICMP error.
+    /// Its inner packet, if it is an ICMP error.
     pub inner: Inner<F>,
     /// Offset of the packet's end.
     pub end: u32,
@@ -33,13 +33,13 @@ pub(crate) struct Packet<F: Family> {
     pub interface: u32,
     /// The number of the service port that it is of, as soon as that is known; 0: of none.
     pub service: Cell<u32>,
-    /// Where the network header begins.
+    /// Offset of the network header.
     pub network: Offset,
-    /// Where what follows the network header begins.
+    /// Offset of what follows the network header.
     pub transport: Offset,
-    /// Where what follows the transport header begins.
+    /// Offset of what follows the transport header.
     pub payload: Offset,
-    /// How long the transport header is without options.
+    /// Length of the transport header without options.
     pub least_length: u16,
     pub link: Link,
     pub form: Form,
@@ -47,9 +47,9 @@ pub(crate) struct Packet<F: Family> {
     pub protocol: u8,
     /// True if it may be the first of a connection: any UDP packet, a TCP SYN, an SCTP INIT.
     pub may_be_first: bool,
-    /// What its IPv4 options ask of a router.
+    /// Requirements of its IPv4 options on a router.
     pub options: Options,
-    /// True if its network header came as its sender wrote it, as far as its own checksum tells.
+    /// True if its network header came as its sender wrote it, as far as its own checksum shows.
     pub is_intact: bool,
     /// True if only this node's own backends are asked for it, as far as there are any: another node has
     /// sent it here for them, or would be sent it by the same choice.
@@ -61,11 +61,11 @@ pub(crate) struct Packet<F: Family> {
     pub is_handed_on: bool,
     /// True if it is of a share of its frontend's connections that is refused, so that no node is to serve it.
     pub is_refused: bool,
-    /// Which way of its connection it goes, as far as that was found out: for the packet log alone.
+    /// Direction in its connection, as far as that was found out: for the packet log alone.
     pub direction: Direction,
 }
 
-/// What a packet is to its connection.
+/// Form of a packet, as its connection sees it.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -82,11 +82,11 @@ pub(crate) enum Form {
 /// The inner packet of an ICMP error.
 #[repr(C)]
 pub(crate) struct Inner<F: Family> {
-    /// Who reports the error.
+    /// Sender of the error.
     pub reporter: F::Address,
-    /// Where the inner packet's network header begins.
+    /// Offset of the inner packet's network header.
     pub network: Offset,
-    /// Where its transport header begins.
+    /// Offset of its transport header.
     pub transport: Offset,
 }
 
@@ -104,7 +104,7 @@ impl<F: Family> Packet<F> {
         matches!(self.form, Form::Error)
     }
 
-    /// How much of it is headers.
+    /// Returns the extent of its headers.
     #[inline(always)]
     pub(crate) fn extent(&self) -> Extent {
         Extent {

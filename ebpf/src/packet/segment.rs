@@ -11,7 +11,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Those of a tuple.
+    /// Returns the ports of a tuple.
     #[inline(always)]
     pub(crate) const fn of<F: shunt_common::Family>(tuple: &Tuple<F>) -> Self {
         Self {
@@ -35,16 +35,16 @@ impl Ports {
 
 /// The header of a segment or datagram whose checksum covers ports and addresses.
 pub(crate) trait Segment {
-    /// Where the checksum is, from the begin of the header.
+    /// Offset of the checksum from the begin of the header.
     const CHECKSUM_OFFSET: usize;
     /// True if a checksum of 0 means that there is none.
     const ZERO_IS_NONE: bool;
 
     /// Returns whether the packet may be the first of a connection.
     fn may_be_first(&self) -> bool;
-    /// What it says of its connection, if so many bytes follow the header.
+    /// Returns its signal to its connection, if so many bytes follow the header.
     fn signal(&self, payload: impl FnOnce() -> usize) -> Signal;
-    /// How long the header is with its options.
+    /// Returns the length of the header with its options.
     fn length(&self) -> usize;
     /// The ports.
     fn ports(&self) -> &Ports;
@@ -93,7 +93,7 @@ impl Segment for TcpHeader {
         }
         match self.flags & (TCP_SYN | TCP_ACK) {
             TCP_SYN => return Signal::open(u32::from_be(self.sequence)),
-            // Nobody takes a FIN without ACK (RFC 9293 section 3.10.7.4).
+            // No host takes a FIN without ACK (RFC 9293 section 3.10.7.4).
             0 => return Signal::DATA,
             TCP_ACK => {}
             _ => {

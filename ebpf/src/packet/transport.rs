@@ -1,4 +1,4 @@
-//! Transport headers: ports, and what a packet tells about its connection.
+//! Transport headers: ports, and the signal of a packet to its connection.
 
 use shunt_common::{SCTP, TCP, UDP, connections::Signal};
 
@@ -17,11 +17,11 @@ pub(crate) struct Transport {
     pub ports: Ports,
     /// True if the packet may be the first of a connection.
     pub may_be_first: bool,
-    /// What it says of its connection, as if nothing followed the header.
+    /// Signal to its connection, as if nothing followed the header.
     pub signal: Signal,
-    /// How long the header is at least, a multiple of 4.
+    /// Minimum length of the header, a multiple of 4.
     pub least_length: usize,
-    /// How long it is with its options.
+    /// Length of the header with its options.
     pub length: usize,
 }
 
@@ -42,7 +42,7 @@ const SCTP_ABORT: u8 = 6;
 const SCTP_SHUTDOWN_ACK: u8 = 8;
 const SCTP_SHUTDOWN_COMPLETE: u8 = 14;
 
-/// Where SCTP keeps its checksum, from the begin of its header.
+/// Offset of SCTP's checksum from the begin of its header.
 pub(crate) const SCTP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(SctpHeader, checksum);
 
 /// The longest of the headers without options.

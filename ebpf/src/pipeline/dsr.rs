@@ -1,7 +1,7 @@
 //! Direct server return (DSR): a client's packet goes to its backend's node in an envelope, and that node
 //! answers the client itself.
 //!
-//! The first node sees one direction only and remembers nothing: each packet says by itself where it goes.
+//! The first node sees one direction only and remembers nothing: each packet shows by itself where it goes.
 //! So a connection survives it, if another node gets its packets and has the same backends.
 
 use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, Hook, TCP, Tuple};
@@ -94,7 +94,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
         Err(_) => return Some(drop_refused(context, packet, Counter::DropNoRoute)),
     };
     fragments::remember(packet, Hook::Ingress, &outer);
-    // All fragments of a datagram come from one address, and the later ones do not tell their flow.
+    // All fragments of a datagram come from one address, and the later ones do not show their flow.
     let flow = if packet.form == Form::Whole {
         flow::label(&packet.tuple, packet.protocol)
     } else {
@@ -162,7 +162,7 @@ fn find_draining<F: Routed + Maglev>(packet: &Packet<F>, cell: Cell) -> Option<F
     }
 }
 
-/// Who serves a packet for a frontend in mode dsr.
+/// Server of a packet for a frontend in mode dsr.
 pub(crate) enum Server<F: Tables> {
     /// Any backend, as if the frontend were in no such mode.
     Any,
@@ -212,7 +212,7 @@ fn is_dispatched<F: Maglev>(
     !cell.has(Cell::RANGES) || frontend::in_ranges(key, cell, client)
 }
 
-/// Whom the cell's slice has for packets with this tuple.
+/// Returns the server that the cell's slice has for packets with this tuple.
 #[inline(always)]
 fn chosen<F: Maglev>(cell: Cell, tuple: &Tuple<F>, protocol: u8) -> Server<F> {
     if !frontend::has_backends(cell) {
@@ -262,7 +262,7 @@ pub(crate) fn lower_mss<F: Routed>(
     mss::lower::<F>(context, transport, end, F::HEADER_LENGTH as u16)
 }
 
-/// Returns whether the tuple that a first fragment left with says that it left in an envelope.
+/// Returns whether the tuple that a first fragment left with shows that it left in an envelope.
 #[inline(always)]
 pub(crate) const fn is_outer<F: Tables>(left: &Tuple<F>) -> bool {
     // A client may have no port, a frontend and a backend always do.
@@ -301,7 +301,7 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
     opened
 }
 
-/// Where the packet ends, if it is an envelope from another node to this one and all there, and whether that has
+/// Returns the packet's end, if it is an envelope from another node to this one and all there, and whether that has
 /// handed on what is inside.
 #[inline(always)]
 fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<(usize, bool)> {

@@ -1,4 +1,4 @@
-//! Where every program begins.
+//! Entry of every program.
 
 use shunt_common::{Counter, Hook, V4, V6, registry::Packets};
 

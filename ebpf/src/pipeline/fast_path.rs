@@ -50,7 +50,7 @@ use crate::{
     },
 };
 
-/// What is to be done with a packet.
+/// Action for a packet.
 enum Action {
     /// It gets the tuple of this half, which keeps the client's end.
     Translate(Half),
@@ -227,9 +227,9 @@ fn send<F: Program<C>, C: Access>(
     }
 }
 
-/// What is read of a packet.
+/// Fields that are read of a packet.
 struct Flow<'a, F: Maglev> {
-    /// What its connection is looked for by.
+    /// Key with which its connection is looked up.
     key: &'a mut Key<F>,
     destination: F::Address,
     /// Network order.
@@ -259,7 +259,7 @@ impl<F: Maglev> Flow<'_, F> {
         self.may_be_first && self.key.protocol() == TCP
     }
 
-    /// What is to be done with a backend's packet.
+    /// Returns the action for a backend's packet.
     #[inline(always)]
     fn reply(&mut self) -> Action {
         match self.find(Role::Reply) {
@@ -275,7 +275,7 @@ impl<F: Maglev> Flow<'_, F> {
         }
     }
 
-    /// What is to be done with a packet that comes in: of a client, or also of a backend if those are
+    /// Returns the action for a packet that comes in: of a client, or also of a backend if those are
     /// redirected.
     #[inline(always)]
     fn incoming(&mut self) -> Action {
@@ -294,7 +294,7 @@ impl<F: Maglev> Flow<'_, F> {
         self.request()
     }
 
-    /// What is to be done with a client's packet.
+    /// Returns the action for a client's packet.
     #[inline(always)]
     fn request(&mut self) -> Action {
         // Hairpin or SNAT may have given a client this address and port: the packet may be a reply.
@@ -341,7 +341,7 @@ impl<F: Maglev> Flow<'_, F> {
         self.direct()
     }
 
-    /// The index of the frontend that the packet is for. Of most packets the filter says that there is
+    /// The index of the frontend that the packet is for. Of most packets the filter shows that there is
     /// none, and a lookup less is made than the filter costs.
     #[inline(always)]
     fn frontend(&self, filtered: Filtered) -> Option<u32> {
@@ -392,7 +392,7 @@ impl<F: Maglev> Flow<'_, F> {
         self.find(Role::Reply).is_some()
     }
 
-    /// What is to be done with a packet that is for no frontend and of no connection: it may begin
+    /// Returns the action for a packet that is for no frontend and of no connection: it may begin
     /// one to a backend whose tuple a connection through a frontend has.
     #[inline(always)]
     fn direct(&mut self) -> Action {

@@ -1,4 +1,4 @@
-//! How a translated packet goes on.
+//! Way of a translated packet.
 //!
 //! | connection | way |
 //! |---|---|
@@ -35,7 +35,7 @@ use crate::{
     rewrite::network::decrement_hop_limit,
 };
 
-/// Where a packet goes when its program ends.
+/// Way of a packet after its program.
 enum Way {
     Stack,
     Hairpin,
@@ -135,7 +135,7 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
     verdict
 }
 
-/// What a packet is counted as once it is translated: `usually` if it is a connection's own.
+/// Returns the counter of a packet that is translated: `usually` if it is a connection's own.
 #[inline(always)]
 pub(crate) const fn counter_of(form: Form, usually: Counter) -> Counter {
     match form {

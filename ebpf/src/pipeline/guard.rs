@@ -1,9 +1,9 @@
 //! The guard: packets for services' addresses that are for no frontend.
 //!
-//! | address | packet | what becomes of it |
+//! | address | packet | outcome |
 //! |---|---|---|
 //! | a ClusterIP | another port or protocol | rejected |
-//! | in a range of ClusterIPs, and nobody's | any | dropped |
+//! | in a range of ClusterIPs, and no service's | any | dropped |
 //! | an external or load balancer address | another port or protocol | dropped if it would leave where it came from; else the stack's |
 //! | a ClusterIP | an echo request | answered |
 //! | an external or load balancer address | an echo request | answered if it would leave where it came from; else the stack's |
@@ -50,7 +50,7 @@ pub(crate) fn may_concern<F: Routed>(context: &impl Access, link: Link) -> bool 
     Filtered::of::<F>(&destination).is_guarded() || guards() && is_cluster_range::<F>(&destination)
 }
 
-/// What becomes of a packet that is for no frontend and of no connection.
+/// Returns the verdict on a packet that is for no frontend and of no connection.
 #[inline(always)]
 pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Verdict {
     // A key of its own: the packet is an argument of a global function, and Linux 6.1 takes no key from
@@ -94,7 +94,7 @@ fn is_overheard<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
     context.is_for_other_station() && !is_client_here::<F>(&packet.tuple.source, packet.interface)
 }
 
-/// Returns whether it is a whole echo request. Of one in fragments nobody here has the whole.
+/// Returns whether it is a whole echo request. Of one in fragments no program here has the whole.
 #[inline(always)]
 fn is_echo<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
     packet.protocol == F::ICMP

@@ -16,7 +16,7 @@ pub(crate) struct Headers<N, T> {
     pub(crate) transport: T,
 }
 
-/// The transport protocol of a packet in that form, as its network header says.
+/// The transport protocol of a packet in that form, by its network header.
 #[inline(always)]
 pub(crate) fn protocol<F: Family>(context: &impl Access, link: Link) -> Option<u8> {
     context

@@ -86,7 +86,7 @@ fn parse_inside<F: Program<C>, C: Access>(
     opened
 }
 
-/// Puts the tuple with which the packet goes on into `translated`, and gives what it is if it is a
+/// Puts the tuple with which the packet goes on into `translated`, and returns what it is if it is a
 /// connection's own; `Err` if it does not go on as another.
 #[inline(always)]
 fn translate<F: Program<C>, C: Access>(
@@ -219,7 +219,7 @@ fn translate_request<F: Program<C>, C: Access>(
             ));
         }
         Lookup::Backend(choice, cell) => {
-            // Before it takes a port: nobody but us judges a packet that does not keep its source.
+            // Before it takes a port: only these programs judge a packet that does not keep its source.
             if !keeps_source(packet, cell, choice.backend) {
                 check_source(context, packet)?;
                 check_hops(context, packet)?;
@@ -249,7 +249,7 @@ fn is_translated<F: Tables>(context: &impl Access, known: Option<Half>) -> bool 
     known.is_some_and(|half| own::is_request(context) && conntrack::is_direct::<F>(&half))
 }
 
-/// What becomes of a packet that is for no frontend and of no connection.
+/// Returns the verdict on a packet that is for no frontend and of no connection.
 #[inline(always)]
 fn nobodys<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> Verdict {
     if guard::is_on() {

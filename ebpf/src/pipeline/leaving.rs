@@ -13,7 +13,7 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// What becomes of a packet that is about to leave.
+/// Outcome of a packet that is about to leave.
 #[derive(Clone, Copy)]
 pub(crate) enum Leave {
     /// It leaves where it is.
@@ -35,7 +35,7 @@ impl Leave {
         }
     }
 
-    /// What a BPF subprogram has returned.
+    /// Reads the value that a BPF subprogram has returned.
     #[inline(always)]
     pub(crate) fn from_value(value: u64) -> Self {
         match (value >> 32) as u32 {

@@ -1,6 +1,6 @@
-//! What becomes of an envelope.
+//! Outcome of opening an envelope.
 
-/// What became of an envelope.
+/// Outcome of opening an envelope.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {

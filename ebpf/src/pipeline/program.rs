@@ -1,4 +1,4 @@
-//! What a program needs of an address family: its headers, tables and constants, and its BPF
+//! Parts of an address family that a program needs: its headers, tables and constants, and its BPF
 //! subprograms.
 
 use shunt_common::{Cell, Hook, Tuple};
@@ -22,11 +22,11 @@ pub(crate) trait Program<C: Access>:
     /// [`crate::pipeline::fast_path::handle`].
     fn fast_path(context: &C, link: Link, hook: Hook) -> Option<Verdict>;
 
-    /// Reads the packet into `packet`. Gives whether it concerns us: any other one is to be passed
+    /// Reads the packet into `packet`. Returns whether it concerns us: any other one is to be passed
     /// untouched, and what would have been ours but for its form was counted.
     fn parse(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
 
-    /// Reads a packet that [`Self::parse`] has left into `packet`. Gives whether somebody asks with it:
+    /// Reads a packet that [`Self::parse`] has left into `packet`. Returns whether it is a request:
     /// see [`crate::packet::foreign`].
     fn read_foreign(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
 
@@ -39,7 +39,7 @@ pub(crate) trait Program<C: Access>:
     /// [`crate::pipeline::dsr::open`].
     fn open_envelope(context: &C, link: Link, packet: &mut Packet<Self>) -> Opened;
 
-    /// [`crate::pipeline::dsr::lower_mss`]; gives whether that could be done.
+    /// [`crate::pipeline::dsr::lower_mss`]; returns whether that could be done.
     fn lower_mss(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> bool;
 
     /// [`crate::pipeline::leaving::is_elsewhere`], of a packet of the connection that has this reply half.

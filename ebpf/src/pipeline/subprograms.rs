@@ -262,7 +262,7 @@ fn of_number(link: u32) -> Link {
     }
 }
 
-/// Reads the packet into `packet`. Gives whether it concerns us; what would have been ours but for
+/// Reads the packet into `packet`. Returns whether it concerns us; what would have been ours but for
 /// its form is counted.
 #[inline(always)]
 fn parse_and_count<F: Family, C: WalkExtensions>(

@@ -33,7 +33,7 @@ pub(crate) fn adjust_segment<F: Family, T: Segment>(
     Ok(())
 }
 
-/// Tells the kernel that the network header has changed. Its helper takes it that the header has a
+/// Notifies the kernel that the network header has changed. Its helper takes it that the header has a
 /// checksum of its own, so that the frame's sum changes with the transport's field alone
 /// (inet_proto_csum_replace_by_diff() in net/core/utils.c).
 #[inline(always)]

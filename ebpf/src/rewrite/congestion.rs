@@ -1,4 +1,4 @@
-//! What a packet says of congestion when it comes out of an envelope: RFC 6040 section 4.2.
+//! Congestion marks of a packet when it comes out of an envelope: RFC 6040 section 4.2.
 
 use crate::{
     ctx::access::{Access, AccessError},
@@ -16,7 +16,7 @@ const CAPABLE_1: u32 = 1;
 const CAPABLE_0: u32 = 2;
 const EXPERIENCED: u32 = 3;
 
-/// Has the packet at `inner` say what it met in its envelope at `outer`. Gives whether it goes on: one whose
+/// Hands the mark of the envelope at `outer` on to the packet at `inner`. Returns whether that goes on: one whose
 /// sender would heed nothing else is to be dropped.
 #[inline(always)]
 pub(crate) fn hand_on<F: Rewrite>(context: &impl Access, outer: usize, inner: usize) -> bool {
@@ -42,7 +42,7 @@ fn congestion<F: Rewrite>(context: &impl Access, network: usize) -> Result<u32, 
     Ok(context.at::<F::Header>(network)?.congestion())
 }
 
-/// What the packet says then; `None`: it is dropped.
+/// Returns the packet's mark then; `None`: it is dropped.
 #[inline(always)]
 const fn combined(inner: u32, outer: u32) -> Option<u32> {
     match (inner, outer) {

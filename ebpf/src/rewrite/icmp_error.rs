@@ -8,13 +8,13 @@ use crate::{
     rewrite::network::{HeaderMut as _, Rewrite},
 };
 
-/// More than a message is long; the verifier wants the bound said.
+/// More than a message is long; the verifier wants the bound stated.
 const LONGEST_MESSAGE: usize = 0x1ff;
 
-/// What a packet's sender is told.
+/// Error that a packet's sender gets.
 #[derive(Clone, Copy)]
 pub(crate) enum IcmpError {
-    /// Nobody listens at the port.
+    /// The port has no listener.
     PortUnreachable,
     /// The hop limit is used up.
     Expired,

@@ -23,7 +23,7 @@ use crate::{
 /// Makes the error one about the packet to which `new` is the reply, for whom that goes to.
 ///
 /// Its reporter stays, unless the connection's packets in this direction get another source:
-/// whoever gets the error knows nobody behind that.
+/// the receiver of the error knows no host behind that.
 #[inline(always)]
 pub(crate) fn rewrite_error<F: Rewrite>(
     context: &impl Access,
@@ -48,7 +48,7 @@ pub(crate) fn rewrite_error<F: Rewrite>(
     write_addresses(context, packet.network.get(), &reported, &report, covering)
 }
 
-/// Gives the inner packet the tuple `new`. Gives what a sum over it changes by.
+/// Gives the inner packet the tuple `new`. Returns what a sum over it changes by.
 #[inline(always)]
 fn rewrite_inner<F: Rewrite>(
     context: &impl Access,
@@ -72,7 +72,7 @@ fn rewrite_inner<F: Rewrite>(
     // its sender's hardware was to fill in means nothing: it is kept true if it was.
     let offset = match packet.protocol {
         TCP => TcpHeader::CHECKSUM_OFFSET,
-        // The CRC of a whole packet, of which a part is here: nobody can look at it.
+        // The CRC of a whole packet, of which a part is here: no host can check it.
         SCTP => return Ok(change),
         _ => UdpHeader::CHECKSUM_OFFSET,
     };

@@ -17,10 +17,10 @@ const END: u8 = 0;
 const NOTHING: u8 = 1;
 const MSS: u8 = 2;
 
-/// How long the option is.
+/// Length of the option.
 const MSS_LENGTH: usize = 4;
 
-/// How many options are looked through: everybody announces it first, or nearly so.
+/// Number of options that are looked through: each host announces it first, or nearly so.
 const OPTIONS: usize = 8;
 
 /// The longest header with its options.
@@ -42,7 +42,7 @@ pub(crate) fn lower<F: Family>(
         if option + MSS_LENGTH > length {
             return Ok(());
         }
-        // A fragment need not have all of its header, and what the frame has behind it is nobody's.
+        // A fragment need not have all of its header, and what the frame has behind it has no meaning.
         if transport + option + MSS_LENGTH > end {
             return Err(AccessError::OutOfBounds);
         }

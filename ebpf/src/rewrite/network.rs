@@ -15,9 +15,9 @@ use crate::{
 /// The hop limit of packets that begin here.
 pub(crate) const HOPS: u8 = 64;
 
-/// What the families' headers differ in when they are written.
+/// Differences of the families' headers when they are written.
 pub(crate) trait Rewrite: Wide + Family<Header: HeaderMut<Self>> {
-    /// What one hop is in the 16-bit word that holds the hop limit.
+    /// One hop in the 16-bit word that holds the hop limit.
     const ONE_HOP: u16;
 }
 
@@ -46,17 +46,17 @@ pub(crate) trait HeaderMut<F: Family>: Header<F> {
     fn adjust_checksum(&mut self, change: Folded);
 
     /// Makes this the header of an ICMP message of `length` bytes, from the destination of a
-    /// packet with this tuple to its source. Gives the sum over what ICMP's checksum covers of it.
+    /// packet with this tuple to its source. Returns the sum over what ICMP's checksum covers of it.
     fn set_icmp(&mut self, length: usize, tuple: &Tuple<F>) -> Sum;
 
-    /// What it says of how routers are to treat the packet, for [`Self::set_envelope`].
+    /// Returns its class of treatment by routers, for [`Self::set_envelope`].
     fn class(&self) -> u32;
 
     /// Makes this the header of an envelope around a packet of `length` bytes and of this class, with
-    /// the addresses of `outer` and this hop limit. Both headers say the same of congestion (RFC 6040 section 4.1).
+    /// the addresses of `outer` and this hop limit. Both headers have the same congestion mark (RFC 6040 section 4.1).
     fn set_envelope(&mut self, class: u32, length: u32, hops: u8, outer: &Tuple<F>);
 
-    /// Writes what the packet says of congestion. Gives what that changes in a sum over the header.
+    /// Writes the packet's mark of congestion. Returns what that changes in a sum over the header.
     fn set_congestion(&mut self, mark: u32) -> Folded;
 
     /// Writes the addresses of `new`, which differ by `change` from what there is.
@@ -103,7 +103,7 @@ impl HeaderMut<V4> for Ipv4Header {
 
     #[inline(always)]
     fn set_envelope(&mut self, class: u32, length: u32, hops: u8, outer: &Tuple<V4>) {
-        // Of what the kernel is still to cut, 0 says that it is longer than can be said.
+        // Of what the kernel is still to cut, 0 means that it is longer than the field holds.
         let total = u16::try_from(size_of::<Self>() as u32 + length).unwrap_or(0);
         self.begin(class as u8, total, hops, V4::ENVELOPE, outer);
     }
@@ -190,7 +190,7 @@ impl HeaderMut<V6> for Ipv6Header {
         self.version_class_flow
     }
 
-    /// With the flow label of the packet inside, by which routers tell flows (RFC 6438).
+    /// With the flow label of the packet inside, by which routers distinguish flows (RFC 6438).
     #[inline(always)]
     fn set_envelope(&mut self, class: u32, length: u32, hops: u8, outer: &Tuple<V6>) {
         *self = Self {

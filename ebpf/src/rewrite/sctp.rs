@@ -26,7 +26,7 @@ pub(crate) fn rewrite_sctp<F: Rewrite>(
 ) -> Result<(), AccessError> {
     let old = &packet.tuple;
     if !old.has_ports_of(new) {
-        // The length is needed, which a fragment does not tell.
+        // The length is needed, which a fragment does not have.
         let Form::Whole = packet.form else {
             return Err(AccessError::Refused);
         };

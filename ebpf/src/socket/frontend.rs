@@ -33,7 +33,7 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
     if !F::is_translated() {
         return None;
     }
-    // Most calls are for no frontend: one word says so, and it does not matter then whose socket it is.
+    // Most calls are for no frontend: one word shows that, and it does not matter then whose socket it is.
     if Filtered::of::<F>(address).has_frontends() {
         let key = FrontendKey::<F>::new(*address, port, protocol);
         if let Some((index, cell)) = frontend::find(key) {
@@ -73,7 +73,7 @@ pub(crate) fn node_port<F: Addresses>(port: u16, protocol: u8) -> Option<Fronten
     None
 }
 
-/// What becomes of a system call that asks for a frontend.
+/// Outcome of a system call that asks for a frontend.
 pub(crate) enum Outcome {
     /// The socket is to go to this pair's peer, a backend of the service port with this number.
     Goes(Pair, u32),
@@ -93,8 +93,8 @@ pub(crate) fn choose<F: Addresses, const SIX: bool>(
     let selected = select_in(key, cell, process);
     let service = service_of::<F>(index);
     match selected {
-        // The kernel says so of IPv4 by itself; an IPv6 packet would leave with an address that
-        // nobody answers to.
+        // The kernel reports that of IPv4 by itself; an IPv6 packet would leave with an address that
+        // no host answers to.
         Lookup::Backend(Choice { backend, .. }, _)
             if F::is_loopback(&F::bound(process.call)) && !F::is_loopback(&backend.address) =>
         {

@@ -1,4 +1,4 @@
-//! The guard for processes: what packets would be told, they are told at once.
+//! The guard for processes: the errors that packets would get, processes get at once.
 
 use shunt_common::Counter;
 
@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// What becomes of a system call that asks for no frontend, at this address. Pods' packets are looked
-/// after themselves.
+/// Returns the outcome of a system call that asks for no frontend, at this address. Pods' packets are
+/// guarded themselves.
 #[inline(always)]
 pub(crate) fn judge<F: Addresses, const SIX: bool>(
     address: &F::Address,

@@ -1,5 +1,5 @@
-//! System calls: a process that asks a frontend gets a socket to one of its backends, and is told
-//! that the frontend answers. No packet has to be translated then.
+//! System calls: a process that asks a frontend gets a socket to one of its backends, and sees
+//! the frontend as the other side. No packet has to be translated then.
 
 pub(crate) mod bind;
 pub(crate) mod connect;

@@ -1,4 +1,4 @@
-//! What a socket is connected to.
+//! Peer of a socket.
 //!
 //! A program at `connect` runs before the kernel looks for a route. If there is none, the call fails,
 //! and a UDP socket that had a peer keeps it. So the pair before is kept beside the last one, and

@@ -1,4 +1,4 @@
-//! Whose socket it is, and its addresses by family.
+//! Owner of a socket, and its addresses by family.
 
 use aya_ebpf::bindings::{
     bpf_sock_tuple, bpf_sock_tuple__bindgen_ty_1 as Tuples,
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Whose socket it is.
+/// Owner of a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A process in the node's own network namespace.
@@ -34,7 +34,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Whose the call's socket is; `None` if it is nobody's business here.
+    /// Returns the owner of the call's socket; `None` if it is not translated here.
     #[inline(always)]
     pub(crate) fn of<const SIX: bool>(call: &SockAddr<SIX>) -> Option<Self> {
         if call.is_of(HOST_NETNS.load()) {
@@ -136,7 +136,7 @@ impl Addresses for V6 {
     }
 }
 
-/// What a process asks for, as the kernel takes it: the unspecified address is the host itself.
+/// Returns the destination that a process asks for, as the kernel takes it: the unspecified address is the host itself.
 #[inline(always)]
 pub(crate) fn destination<F: Addresses>(address: F::Address, port: u16) -> (F::Address, Endpoint) {
     let address = if address.is_unspecified() {
@@ -169,7 +169,7 @@ pub(crate) fn by_family<const SIX: bool>(
     }
 }
 
-/// Forgets the frontends for which this peer answers: whoever answers from there from now on was asked
+/// Forgets the frontends for which this peer answers: a host that answers from there from now on was asked
 /// itself.
 #[inline(always)]
 pub(crate) fn forget_answers<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) {
@@ -204,8 +204,8 @@ impl<F: Addresses, const SIX: bool> Client<F> for Process<'_, SIX> {
         true
     }
 
-    /// A socket has no source port yet. So it draws its entry, as nobody else ever has to find it: its
-    /// packets go to the backend itself. Only of a client that stays with its backend all nodes say the
+    /// A socket has no source port yet. So it draws its entry, as no other program ever has to find it: its
+    /// packets go to the backend itself. Only of a client that stays with its backend all nodes choose the
     /// same.
     #[inline(always)]
     fn maglev_slot(&self, cell: Cell) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! What a process is told of the other side: the frontend that it asked, not the backend.
+//! The other side as a process sees it: the frontend that it asked, not the backend.
 
 use shunt_common::socket::{Endpoint, Pair};
 

@@ -96,7 +96,7 @@ fn send<F: Addresses, const SIX: bool>(
     }
 }
 
-/// Lets the datagram go where the process says.
+/// Lets the datagram go where the process has addressed it.
 #[inline(always)]
 fn untouched<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) -> i32 {
     forget_answers(call, peer);

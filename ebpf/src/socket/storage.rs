@@ -1,4 +1,4 @@
-//! What a socket remembers, asked by others than its own process.
+//! Memory of a socket, read by others than its own process.
 
 use aya_ebpf::{btf_maps::SkStorage, cty::c_void};
 use shunt_common::socket::{Connected, PairIn};
@@ -8,26 +8,26 @@ use crate::maps::{
     sockets::{SOCKETS_BEFORE, SOCKETS_CONNECTED, stored},
 };
 
-/// What the socket has in storage since it was connected to a frontend; `None` if it has nothing, or somebody
-/// writes it.
+/// Returns the socket's entry in storage since it was connected to a frontend; `None` if it has none, or another
+/// processor writes it.
 ///
 /// # Safety
 ///
 /// The kernel gave the socket to an iterator's program, which still runs.
 #[inline(always)]
 pub(crate) unsafe fn connected(socket: *mut c_void) -> Option<Connected> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { copy(&SOCKETS_CONNECTED, socket) }
 }
 
-/// What it has of the frontend before, likewise.
+/// Returns its entry of the frontend before, likewise.
 ///
 /// # Safety
 ///
 /// As for [`connected`].
 #[inline(always)]
 pub(crate) unsafe fn before(socket: *mut c_void) -> Option<Connected> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { copy(&SOCKETS_BEFORE, socket) }
 }
 
@@ -36,7 +36,7 @@ pub(crate) unsafe fn before(socket: *mut c_void) -> Option<Connected> {
 /// As for [`connected`].
 #[inline(always)]
 unsafe fn copy(table: &SkStorage<Connected>, socket: *mut c_void) -> Option<Connected> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let value = unsafe { stored(table, socket, 0) };
     if value.is_null() {
         return None;

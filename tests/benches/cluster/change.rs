@@ -17,14 +17,14 @@ use crate::{
 
 pub(super) const NAME: &str = "cluster/change";
 
-/// How many changes there are in a round.
+/// Number of changes in a round.
 const CHANGES: u32 = 1_000;
 
-/// How long half of them may take at most, and one in a hundred longer than, in microseconds.
+/// Limits of the median and of the 99th percentile, in microseconds.
 const HALF: f64 = 500.0;
 const MOST: f64 = 3_000.0;
 
-/// What comes between two changes.
+/// Pause between two changes.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Changes of a cluster's slices, each of another service than the one before.
@@ -73,7 +73,7 @@ impl<'a> Changes<'a> {
         Self { world, kernel }
     }
 
-    /// How long so many changes take each, one after the other, in microseconds.
+    /// Measures the time of each of so many changes, one after the other, in microseconds.
     fn round(&self) -> Result<Sample> {
         let mut times = Vec::new();
         for _ in 0..CHANGES {
@@ -88,7 +88,7 @@ impl<'a> Changes<'a> {
         Ok(sample([("p50", at(50)), ("p99", at(99))]))
     }
 
-    /// Changes a slice. Gives when the server had sent it, and when it was in the kernel.
+    /// Changes a slice. Returns the times at which the server had sent it, and at which it was in the kernel.
     fn one(&self) -> Result<(Instant, Instant)> {
         let (service, slice) = self.world.change();
         let before = self.kernel.cell(service);

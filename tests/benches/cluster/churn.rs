@@ -1,4 +1,4 @@
-//! What many changes cost the agent.
+//! The agent's cost of many changes.
 
 use std::{
     thread,
@@ -17,13 +17,13 @@ use crate::{
 
 pub(super) const NAME: &str = "cluster/churn";
 
-/// How many changes there are a second.
+/// Number of changes a second.
 const RATE: u32 = 1_000;
 
-/// How long they go on.
+/// Duration of the changes.
 const TIME: Duration = Duration::from_secs(5);
 
-/// How much of a processor the agent may have, in percent.
+/// Limit of the agent's share of a processor, in percent.
 const LIMIT: f64 = 15.0;
 
 /// Runs the study.
@@ -50,7 +50,7 @@ pub(super) fn run(bench: &mut Bench, changes: &Changes<'_>, follower: &Follower)
     )
 }
 
-/// What the agent has of a processor while slices change, one after the other.
+/// Measures the agent's share of a processor while slices change, one after the other.
 fn round(changes: &Changes<'_>, agent: u32) -> Result<Sample> {
     let before = process::processor_seconds(agent)?;
     let begin = Instant::now();

@@ -11,7 +11,7 @@ use crate::{
 
 const NAME: &str = "cluster/cold";
 
-/// How long it may take, in milliseconds.
+/// Limit of the time, in milliseconds.
 const LIMIT: f64 = 5_000.0;
 
 /// Runs the study.

@@ -47,7 +47,7 @@ impl Follower {
         })
     }
 
-    /// Starts an agent, and waits until all services are in the kernel. Gives how long that took
+    /// Starts an agent, and waits until all services are in the kernel. Returns how long that took
     /// from the first byte of the first list on.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Follower {
         self.agent.pid()
     }
 
-    /// What is resident of it, in bytes, once that stays the same.
+    /// Returns its resident memory, in bytes, once that stays the same.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Follower {
         process::settled(|| process::memory(self.pid(), "VmRSS"))
     }
 
-    /// Makes sure that the kernel's tables, read back, are what the API says, and hold all endpoints
+    /// Makes sure that the kernel's tables, read back, match the API, and hold all endpoints
     /// once what was replaced is free.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What an endpoint takes of the agent's memory.
+//! The agent's memory for an endpoint.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::{
 
 const NAME: &str = "cluster/memory";
 
-/// How many bytes an endpoint may have.
+/// Limit for an endpoint, in bytes.
 const LIMIT: f64 = 500.0;
 
-/// How many pages all lists have: ten of Services and EndpointSlices each, one of Nodes, one of
+/// Number of pages of all lists: ten of Services and EndpointSlices each, one of Nodes, one of
 /// ServiceCIDRs, one of definitions of other kinds.
 const PAGES: usize = 2 * SERVICES as usize / 500 + 3;
 

@@ -1,8 +1,8 @@
 //! From the API server of a cluster to the kernel's tables.
 //!
 //! The agent is the real one, which follows the tests' own API server over HTTPS, both in one network
-//! namespace. The server has each object as text before anybody asks for it. What the agent has done
-//! is seen in its pinned tables, which are looked at all the time; it is not asked.
+//! namespace. The server has each object as text before any request for it. What the agent has done
+//! is seen in its pinned tables, which are read all the time; it gets no request.
 
 mod change;
 mod churn;
@@ -20,7 +20,7 @@ use crate::{bench::Bench, machine::priority};
 ///
 /// # Errors
 ///
-/// If an agent does not start, or its tables are not what the API says.
+/// If an agent does not start, or its tables do not match the API.
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("cluster/") {
         return Ok(());

@@ -13,19 +13,19 @@ use shunt_tests::{ApiServer, Faults, Namespace};
 use super::follower::next_number;
 use crate::machine::frontends::Expected;
 
-/// How many services there are, with an EndpointSlice each.
+/// Number of services, with an EndpointSlice each.
 pub(super) const SERVICES: u32 = 5_000;
 
-/// How many endpoints a slice has.
+/// Number of endpoints of a slice.
 const ENDPOINTS: u32 = 50;
 
-/// How many endpoints there are.
+/// Number of endpoints in all.
 pub(super) const ALL_ENDPOINTS: u32 = SERVICES * ENDPOINTS;
 
 /// The port of all services.
 const PORT: u16 = 80;
 
-/// What of them is in the kernel, which takes a minute at most.
+/// Expected content of the kernel's tables, which takes a minute at most.
 pub(super) const ALL: Expected = Expected {
     services: SERVICES,
     backends: ENDPOINTS,
@@ -34,10 +34,10 @@ pub(super) const ALL: Expected = Expected {
     limit: Duration::from_mins(1),
 };
 
-/// How many nodes the endpoints are on.
+/// Number of nodes of the endpoints.
 const NODES: u32 = 500;
 
-/// How many zones the nodes are in.
+/// Number of zones of the nodes.
 const ZONES: u32 = 3;
 
 /// A cluster with all of its services.
@@ -117,7 +117,7 @@ fn name(number: u32) -> String {
     format!("service-{number}")
 }
 
-/// Where a service is.
+/// Returns the address of a service.
 fn cluster_ip(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a60_0001 + number)
 }

@@ -18,28 +18,28 @@ use crate::{
     measure::{Better, Bound, Limit, Sample, Study, sample},
 };
 
-/// How often it is looked whether a change is there.
+/// Interval of the polls for a change.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// How long a change may take before that is an error.
+/// Time after which a missing change is an error.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// How many sockets an agent may have without TLS.
+/// Limit of an agent's sockets without TLS.
 const SOCKETS: f64 = 64.0;
 
-/// How much of a processor it may have then while there is a change a second, in percent.
+/// Limit of its share of a processor then while there is a change a second, in percent.
 const BUSY: f64 = 25.0;
 
 const SUBJECT: &str = "among 50,000 instances";
 
-/// What is another one.
+/// The subject of a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Changed {
     /// The status of an instance's check.
     Health,
     /// An instance's port. No check is another one.
     Port,
-    /// Whether an instance is there.
+    /// The presence of an instance.
     Gone,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn run(
     bench.study(study)
 }
 
-/// How long changes take, in milliseconds, and what the agent has of a processor meanwhile.
+/// Measures the times of changes, in milliseconds, and the agent's share of a processor meanwhile.
 fn round(plan: &Plan, follower: &Follower<'_>, one: impl Fn() -> Result<Taken>) -> Result<Sample> {
     let before = follower.busy()?;
     let begin = Instant::now();
@@ -162,11 +162,11 @@ fn round(plan: &Plan, follower: &Follower<'_>, one: impl Fn() -> Result<Taken>) 
     ]))
 }
 
-/// What a change took, in milliseconds.
+/// Times of a change, in milliseconds.
 struct Taken {
-    /// From before Consul is told.
+    /// From before the write to Consul.
     in_all: f64,
-    /// Of it, after Consul had said that it knows; 0 if it was in the kernel sooner.
+    /// Of it, after Consul's answer to the write; 0 if it was in the kernel sooner.
     after_answer: f64,
 }
 

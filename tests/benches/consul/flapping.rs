@@ -17,16 +17,16 @@ use crate::{
     measure::{Better, Bound, Limit, Sample, Study, sample},
 };
 
-/// How many outputs there are a second, and for how long.
+/// Number of outputs a second, and their duration.
 const RATE: u32 = 50;
 const TIME: Duration = Duration::from_secs(10);
 
-/// How much of a processor the agent may have, in percent.
+/// Limit of the agent's share of a processor, in percent.
 const BUSY: f64 = 5.0;
 
 const SUBJECT: &str = "50 outputs a second";
 
-/// What flaps: the first service, which is well.
+/// The instance that flaps: the first service's, which is well.
 const FLAPPING: Change = Change {
     service: 0,
     is_another: false,
@@ -56,7 +56,7 @@ pub(super) fn run(bench: &mut Bench, world: &World, follower: &Follower<'_>) -> 
     )
 }
 
-/// What the agent has of a processor meanwhile.
+/// Measures the agent's share of a processor meanwhile.
 fn round(world: &World, follower: &Follower<'_>) -> Result<Sample> {
     let (applied, before) = (follower.applied()?, follower.busy()?);
     let begin = Instant::now();

@@ -24,7 +24,7 @@ pub(super) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Starts an agent, and waits until all services are in the kernel. Gives how long that took.
+    /// Starts an agent, and waits until all services are in the kernel. Returns how long that took.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl<'a> Follower<'a> {
         Ok((follower, frontends, there.saturating_duration_since(begin)))
     }
 
-    /// How long its threads have had a processor, in seconds.
+    /// Returns the processor time of its threads, in seconds.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<'a> Follower<'a> {
         process::processor_seconds(self.agent.pid())
     }
 
-    /// How many events it has applied.
+    /// Returns the number of events that it has applied.
     ///
     /// # Errors
     ///
@@ -80,11 +80,11 @@ impl<'a> Follower<'a> {
         status["applied"].as_u64().context("no count of events")
     }
 
-    /// How many sockets it has that are connected to Consul.
+    /// Returns the number of its sockets that are connected to Consul.
     ///
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// If the kernel does not report it.
     pub(super) fn sockets(&self) -> Result<usize> {
         let table = || fs::read_to_string("/proc/thread-self/net/tcp");
         let table = self.world.namespace.enter(table)?;
@@ -101,7 +101,7 @@ impl<'a> Follower<'a> {
         Ok(lines.count())
     }
 
-    /// Makes sure that the kernel's tables, read back, are what the catalog says, and hold all instances
+    /// Makes sure that the kernel's tables, read back, match the catalog, and hold all instances
     /// once what was replaced is free.
     ///
     /// # Errors

@@ -22,11 +22,11 @@ use crate::{bench::Bench, machine::priority};
 
 const WAYS: [Way; 2] = [Way::Https, Way::Http];
 
-/// Runs the suite; without Consul it says so, and measures nothing.
+/// Runs the suite; without Consul it prints a message, and measures nothing.
 ///
 /// # Errors
 ///
-/// If Consul or an agent does not start, or its tables are not what the catalog says.
+/// If Consul or an agent does not start, or its tables do not match the catalog.
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("consul/") {
         return Ok(());
@@ -47,7 +47,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What is measured of each way.
+/// Returns the words for the studies of each way.
 const fn studies(acl: Acl) -> &'static [&'static str] {
     match acl {
         Acl::Off => &["start", "change", "registration", "flapping", "rest"],

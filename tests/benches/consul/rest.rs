@@ -1,4 +1,4 @@
-//! A catalog in which nothing changes: waits end, and each answer is read, as its index alone does not say that it is
+//! A catalog in which nothing changes: waits end, and each answer is read, as its index alone does not show that it is
 //! the one before.
 
 use std::{
@@ -18,7 +18,7 @@ use crate::{
 /// Longer than a query waits, so that each has ended.
 const TIME: Duration = Duration::from_secs(75);
 
-/// How much of a processor the agent may have, in percent.
+/// Limit of the agent's share of a processor, in percent.
 const BUSY: f64 = 5.0;
 
 const SUBJECT: &str = "50,000 instances at rest";
@@ -47,7 +47,7 @@ pub(super) fn run(bench: &mut Bench, world: &World, follower: &Follower<'_>) -> 
     )
 }
 
-/// What the agent has of a processor meanwhile.
+/// Measures the agent's share of a processor meanwhile.
 fn round(follower: &Follower<'_>) -> Result<Sample> {
     let (applied, before) = (follower.applied()?, follower.busy()?);
     let begin = Instant::now();

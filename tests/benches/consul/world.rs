@@ -16,22 +16,22 @@ use tempfile::TempDir;
 
 use crate::machine::frontends::Expected;
 
-/// How many services there are.
+/// Number of services.
 const SERVICES: u32 = 5_000;
 
-/// How many instances a service has, each with a check of its own.
+/// Number of instances of a service, each with a check of its own.
 const INSTANCES: u32 = 10;
 
-/// How many there are.
+/// Number of instances in all.
 pub(super) const ALL_INSTANCES: u32 = SERVICES * INSTANCES;
 
-/// How many nodes they are on.
+/// Number of their nodes.
 const NODES: u32 = 100;
 
 /// The frontends' port.
 const PORT: u16 = 80;
 
-/// What of them is in the kernel. Over few connections it takes its time until all have been read.
+/// Expected content of the kernel's tables. Over few connections it takes its time until all have been read.
 pub(super) const ALL: Expected = Expected {
     services: SERVICES,
     backends: INSTANCES,
@@ -46,11 +46,11 @@ pub(super) const HOST: &str = "192.168.16.10";
 /// Consul takes so many operations at once.
 const OPERATIONS: usize = 64;
 
-/// What an agent may read that follows the catalog.
+/// Rights of an agent that follows the catalog.
 const RULES: &str = "service_prefix \"\" { policy = \"read\" } node_prefix \"\" { policy = \"read\" } \
                      agent_prefix \"\" { policy = \"read\" }";
 
-/// Whether nobody may read anything without a token.
+/// Consul's ACL: on if nothing may be read without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acl {
     Off,
@@ -68,7 +68,7 @@ impl Acl {
     }
 }
 
-/// How an agent asks Consul.
+/// Transport of an agent's queries to Consul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// A query for each service, many of them on a connection.
@@ -102,7 +102,7 @@ pub(super) struct World {
     folder: TempDir,
     pub(super) namespace: Namespace,
     pub(super) acl: Acl,
-    /// What the agent reads with, if it needs one.
+    /// The agent's token, if it needs one.
     token: Option<String>,
     changes: AtomicU32,
 }
@@ -317,7 +317,7 @@ fn check(instance: u32, status: &str, output: &str) -> Value {
     })
 }
 
-/// Where a service is.
+/// Returns the address of a service.
 fn vip(service: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a60_0001 + service)
 }

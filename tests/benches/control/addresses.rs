@@ -17,7 +17,7 @@ const NAME: &str = "control/addresses";
 const FEW: u32 = 1_000;
 const MANY: u32 = 100_000;
 
-/// How many times as long the many may take: a hundred times as many, sorted.
+/// Limit of the time of the many over that of the few: a hundred times as many, sorted.
 const LIMIT: f64 = 150.0;
 
 /// Has the tables take all.

@@ -21,7 +21,7 @@ pub(super) struct Subject {
     namespace: Namespace,
 }
 
-/// What an event took.
+/// Cost of an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     /// From before its first byte was written to after the agent's answer was read.
@@ -47,7 +47,7 @@ impl Subject {
         })
     }
 
-    /// Where it is.
+    /// Returns its network namespace.
     pub(super) const fn namespace(&self) -> &Namespace {
         &self.namespace
     }
@@ -68,7 +68,7 @@ impl Subject {
         }
     }
 
-    /// Hands it an event, and at once another one, of which it says what that took; both must take effect.
+    /// Hands it an event, and at once another one, of which it returns the cost; both must take effect.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Subject {
         self.apply(event)
     }
 
-    /// Makes sure that the kernel's tables, read back, are what the events say, and hold so many
+    /// Makes sure that the kernel's tables, read back, match the events, and hold so many
     /// backends once what was replaced is free.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Subject {
         tables::await_backends(&self.agent, &self.binary, backends)
     }
 
-    /// How many entries the tables of this name hold in both families, which are what the events say.
+    /// Returns the number of entries that the tables of this name hold in both families, as the events require.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Subject {
         process::settled(|| self.memory("RssAnon"))
     }
 
-    /// How long its threads have had a processor, in seconds.
+    /// Returns the processor time of its threads, in seconds.
     ///
     /// # Errors
     ///
@@ -124,12 +124,12 @@ impl Subject {
         process::processor_seconds(self.agent.pid())
     }
 
-    /// Where it is asked.
+    /// Returns the path of its socket.
     pub(super) fn socket(&self) -> &Path {
         self.agent.socket()
     }
 
-    /// How many bytes of kernel memory its tables have, as the kernel says.
+    /// Returns the kernel memory of its tables, in bytes, as the kernel reports it.
     ///
     /// # Errors
     ///

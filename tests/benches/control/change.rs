@@ -15,10 +15,10 @@ use crate::{
 
 const NAME: &str = "control/change";
 
-/// How many changes there are in a round.
+/// Number of changes in a round.
 const CHANGES: u32 = 1000;
 
-/// How long one in a hundred may take longer than, in microseconds.
+/// Limit of the 99th percentile, in microseconds.
 const LIMIT: f64 = 1000.0;
 
 /// An agent with all services of a world, and how often one of them was changed.
@@ -65,7 +65,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
 }
 
 impl Changing {
-    /// Starts an agent, and tells it of all services.
+    /// Starts an agent, and sends it all services.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Changing {
         })
     }
 
-    /// How long so many changes take each, one after the other, in microseconds.
+    /// Measures the time of each of so many changes, one after the other, in microseconds.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::{
 
 const NAME: &str = "control/cold";
 
-/// How long 250,000 backends may take, in milliseconds.
+/// Limit of the time for 250,000 backends, in milliseconds.
 const LIMIT: f64 = 1000.0;
 
 /// Runs the study.
@@ -48,7 +48,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     )
 }
 
-/// How long a new agent takes for its first Resync, in milliseconds.
+/// Measures the time of a new agent's first Resync, in milliseconds.
 pub(super) fn cold(binary: &Path, world: World, resync: &str) -> Result<Sample> {
     let mut subject = Subject::start(binary, &[])?;
     let taken = subject.apply(resync)?;

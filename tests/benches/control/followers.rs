@@ -1,4 +1,4 @@
-//! How long a change takes to the last of many who follow, and what they cost.
+//! Time from a change to the last of many followers, and their cost.
 
 use std::{
     cell::RefCell,
@@ -29,28 +29,28 @@ use crate::{
 
 const NAME: &str = "control/followers";
 
-/// How long a change may take to the last of them, in milliseconds: over gRPC, and inside the agent.
+/// Limits of the time from a change to the last of them, in milliseconds: over gRPC, and inside the agent.
 const OVER_GRPC: f64 = 250.0;
 const INSIDE: f64 = 30.0;
 
-/// How long one event in a hundred may take longer than meanwhile, in microseconds.
+/// Limit of the 99th percentile of events meanwhile, in microseconds.
 const EVENT: f64 = 1000.0;
 
-/// How many events there are meanwhile, and which of them are about what is followed.
+/// Number of events meanwhile, and of those among them that concern what is followed.
 const EVENTS: u32 = 1000;
 const FOLLOWED: u32 = 50;
 
-/// How many streams share a connection.
+/// Number of streams that share a connection.
 const STREAMS: usize = 100;
 
-/// How long nobody is told anything before that is an error.
+/// Time without any answer that counts as an error.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Who follows what.
+/// The followers of a study, and the services that they follow.
 #[derive(Debug, Clone, Copy)]
 struct Crowd {
     followers: usize,
-    /// How many services they follow, one after the other.
+    /// Number of services that they follow, one after the other.
     services: u32,
 }
 
@@ -139,7 +139,7 @@ impl Crowd {
     }
 }
 
-/// The last of those who were told, and each of them once.
+/// Returns the time until the last of the followers was notified, and each of them once.
 fn last_of(told: &Receiver<Instant>, count: usize, begin: Instant) -> Result<Duration> {
     let mut last = Duration::ZERO;
     for number in 0..count {
@@ -205,14 +205,14 @@ impl Outside {
             let line = if event % FOLLOWED == 0 && crowd.services == 1 {
                 crowd.change(*changes)
             } else {
-                // One that nobody follows.
+                // One without a follower.
                 let service = crowd.services + *changes * 7 % (LARGE.services - crowd.services);
                 LARGE.change_of(service, *changes)
             };
             times.push(subject.apply(&line)?.time.as_secs_f64() * 1e6);
         }
         times.sort_by(f64::total_cmp);
-        // Whoever was busy with one change has the next ones in one message.
+        // A follower that was busy with one change has the next ones in one message.
         while told.recv_timeout(Duration::from_secs(2)).is_ok() {}
         Ok(sample([
             ("last, ms", milliseconds(last)),
@@ -223,7 +223,7 @@ impl Outside {
     }
 }
 
-/// Follows as the crowd does, and says when each is told.
+/// Follows as the crowd does, and sends the time of each notification.
 async fn follow(socket: &str, crowd: Crowd, told: Sender<Instant>) -> Result<()> {
     let mut following = JoinSet::new();
     let mut channel = None::<Channel>;

@@ -1,4 +1,4 @@
-//! How long a change of a registered service takes to the last of those who wait for it.
+//! Time from a change of a registered service to the last client that waits for it.
 
 use std::{
     cell::RefCell,
@@ -18,16 +18,16 @@ use crate::{
 
 const NAME: &str = "control/local_readers";
 
-/// How many wait.
+/// Number of clients that wait.
 const READERS: usize = 1000;
 
-/// How long the last of them may wait for its answer, in milliseconds.
+/// Limit of the last one's time until its answer, in milliseconds.
 const LAST: f64 = 100.0;
 
-/// How long nobody is told anything before that is an error.
+/// Time without any answer that counts as an error.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Where services are registered, and the version of the one that is waited for.
+/// The socket where services are registered, and the version of the one that clients wait for.
 struct Local {
     socket: SocketPath,
     port: u32,
@@ -82,7 +82,7 @@ impl Local {
         Ok(())
     }
 
-    /// Has all wait, and changes the service; gives how long that took to the last of them.
+    /// Has all wait, and changes the service; returns how long that took to the last of them.
     fn change(&mut self) -> Result<Duration> {
         self.register()?;
         let path = "/v1/agent/service/web";

@@ -1,4 +1,4 @@
-//! What a lookup takes inside the agent, among many backends: the model alone, without a socket.
+//! Time of a lookup inside the agent, among many backends: the model alone, without a socket.
 
 use std::{net::IpAddr, num::NonZeroU16, time::Instant};
 
@@ -13,10 +13,10 @@ use crate::{
 
 const NAME: &str = "control/lookup";
 
-/// How long a lookup may take, in microseconds.
+/// Limit of the time of a lookup, in microseconds.
 const LIMIT: f64 = 50.0;
 
-/// How many there are in a round.
+/// Number of lookups in a round.
 const LOOKUPS: u32 = 10_000;
 
 /// Runs the study.
@@ -56,7 +56,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     )
 }
 
-/// A renderer that was told this.
+/// A renderer after this event.
 pub(super) fn told(line: &str) -> Result<Renderer> {
     let mut renderer = Renderer::new(RenderOptions::default());
     let event = decode(line).map_err(|error| anyhow!("{error}"))?;

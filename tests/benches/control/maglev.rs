@@ -1,5 +1,4 @@
-//! What Maglev tables take: time when a service with many backends changes, and memory with many
-//! services.
+//! Cost of Maglev tables: time when a service with many backends changes, and memory with many services.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -24,13 +23,13 @@ const ONE: World = World {
     node_ports: false,
 };
 
-/// How long a change of it may take, in milliseconds.
+/// Limit of the time of a change of it, in milliseconds.
 const LIMIT: f64 = 300.0;
 
-/// How many bytes a slot has.
+/// Size of a slot, in bytes.
 const SLOT: f64 = 16.0;
 
-/// How often another event is handed over right behind a change.
+/// Number of times that another event follows right behind a change.
 const TIMES: u32 = 5;
 
 /// Room for all tables twice over, of one family.
@@ -126,7 +125,7 @@ fn other(change: u32) -> String {
     .to_string()
 }
 
-/// The event, with services that say so.
+/// The event, with services that select so.
 fn selecting(event: &str) -> String {
     event.replace(
         r#""session_affinity_timeout":0"#,

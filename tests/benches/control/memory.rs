@@ -1,4 +1,4 @@
-//! What a backend takes of memory, in the kernel and in the agent.
+//! Memory of a backend, in the kernel and in the agent.
 //!
 //! The agent has the kernel's tables mapped, so they are part of what is resident of it; they are
 //! the kernel's, and counted there. What the agent has of its own is its anonymous memory.
@@ -19,7 +19,7 @@ use crate::{
 
 const NAME: &str = "control/memory";
 
-/// How many bytes a backend may have in the kernel, besides what is fixed; and in the agent.
+/// Limits of a backend's bytes in the kernel, besides what is fixed, and in the agent.
 const KERNEL_LIMIT: f64 = 100.0;
 const AGENT_LIMIT: f64 = 400.0;
 
@@ -91,8 +91,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes the tables have that are just large enough for these services twice over, as
-/// they are to be for replacing all of them at once.
+/// Returns the size of tables that are just large enough for these services twice over, in bytes,
+/// as they are to be for replacing all of them at once.
 fn tables(binary: &Path, world: World) -> Result<u64> {
     let backends = world.all_backends().to_string();
     let slots = (world.all_backends() * 2).to_string();

@@ -1,8 +1,8 @@
 //! From an event's arrival to the kernel's tables being right.
 //!
-//! The agent is the real one, a process in a network namespace of its own, told through its standard
-//! input. A change is done when the agent says so in its log, which it does after its last write;
-//! afterwards the tables are read back, by its own `status`, and must be what the events say.
+//! The agent is the real one, a process in a network namespace of its own, which gets events through its standard
+//! input. A change is done when the agent logs it, which it does after its last write;
+//! afterwards the tables are read back, by its own `status`, and must match the events.
 
 mod addresses;
 mod agent;

@@ -15,7 +15,7 @@ use crate::{
 
 const NAME: &str = "control/resync";
 
-/// How long it may take at 250,000 backends, in milliseconds.
+/// Limit of the time at 250,000 backends, in milliseconds.
 const LIMIT: f64 = 500.0;
 
 /// Runs the study.

@@ -31,21 +31,20 @@ const FEW: World = World {
     ..WIDE
 };
 
-/// What kube-proxy asks `nft` for before each change, to find chains and sets that nothing uses any
-/// longer.
+/// Lists that kube-proxy requests from `nft` before each change, to find chains and sets that nothing uses any longer.
 const LISTINGS: [&[&str]; 2] = [
     &["--json", "list", "chains", "ip"],
     &["--json", "list", "sets", "ip"],
 ];
 
-/// How many times as long `nft` has to take at least.
+/// Least ratios of `nft`'s time to the agent's.
 const COLD_LIMIT: f64 = 100.0;
 const CHANGE_LIMIT: f64 = 200.0;
 
-/// How many changes of the agent's there are in a round, whose median counts.
+/// Number of the agent's changes in a round, whose median counts.
 const CHANGES: u32 = 100;
 
-/// Which tool.
+/// The tool that loads the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
     Nft,
@@ -175,7 +174,7 @@ impl Tool {
 }
 
 impl Rules {
-    /// Loads the rules of a world, and says how long that took in milliseconds.
+    /// Loads the rules of a world, and returns how long that took in milliseconds.
     fn load(tool: Tool, world: World) -> Result<(Self, Sample)> {
         let services: Vec<_> = (0..world.services)
             .map(|number| world.rules(number, None))

@@ -28,12 +28,12 @@ const FIRST_ADDRESS: u32 = 0x0ac8_0100;
 const AT_EACH: u32 = 2_000;
 const FIRST_PORT: u32 = 2_000;
 
-/// How many sockets a thread holds, as far below what a process may usually have as it needs for
+/// Number of sockets of a thread, as far below what a process may usually have as it needs for
 /// others, and an even number.
 const HELD: u32 = 16_000;
 const DESCRIPTORS: u64 = 20_000;
 
-/// How long a socket may take to be destroyed, until it is taken for forgotten.
+/// Time after which a socket that is not destroyed counts as forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// Connected sockets. Threads hold them, each in a descriptor table of its own: a process may have
@@ -43,7 +43,7 @@ pub(super) struct Sockets(Vec<Holder>);
 /// A thread that holds sockets, until this is dropped.
 struct Holder(Sender<Work>);
 
-/// What is done with a holder's sockets.
+/// Work on a holder's sockets.
 type Work = Box<dyn FnOnce(&mut Vec<Socket>) + Send>;
 
 /// Has the node own the addresses, and lets threads hold enough sockets.
@@ -109,7 +109,7 @@ impl Sockets {
             .context("cannot make a TCP connection")
     }
 
-    /// Holders of the sockets that `make` gives for each of these numbers, `at_once` numbers each.
+    /// Holders of the sockets that `make` returns for each of these numbers, `at_once` numbers each.
     fn make<const N: usize>(
         namespace: &Namespace,
         numbers: Range<u32>,
@@ -155,7 +155,7 @@ impl Sockets {
             .context("a socket on a backend that is there was destroyed")
     }
 
-    /// Begins to wait until all of them are destroyed. Gives when the last one of each holder was,
+    /// Begins to wait until all of them are destroyed. Returns when the last one of each holder was,
     /// or which was not for a long time.
     pub(super) fn aborted(&self) -> Vec<Receiver<Result<Instant>>> {
         let is_aborted = |socket: &Socket| match SockRef::from(socket).recv(&mut []) {
@@ -199,10 +199,10 @@ impl Holder {
     ) -> Receiver<T> {
         let (answer, answered) = channel();
         let work = Box::new(move |sockets: &mut Vec<Socket>| {
-            // Whoever asked may not want to know any more.
+            // The receiver may be gone.
             drop(answer.send(work(sockets)));
         });
-        // A thread that has ended gives no answer.
+        // A thread that has ended sends no answer.
         drop(self.0.send(work));
         answered
     }

@@ -24,17 +24,17 @@ use crate::{
 
 const NAME: &str = "control/stale-sockets";
 
-/// How long it may take until the last stale socket is gone, in milliseconds.
+/// Limit of the time until the last stale socket is gone, in milliseconds.
 const GONE: f64 = 1000.0;
 
-/// How long one event in a hundred may take longer than meanwhile, in microseconds.
+/// Limit of the 99th percentile of events meanwhile, in microseconds.
 const EVENT: f64 = 1000.0;
 
-/// How many events follow the removal at least. Another backend leaves by each, so the agent looks
-/// for stale sockets all the time.
+/// Least number of events that follow the removal. Another backend leaves by each, so the agent
+/// looks for stale sockets all the time.
 const CHANGES: usize = 1000;
 
-/// How many sockets there are.
+/// Numbers of sockets.
 #[derive(Debug, Clone, Copy)]
 struct Numbers {
     /// UDP sockets on the backend that leaves.
@@ -147,7 +147,7 @@ impl Node {
         })
     }
 
-    /// Has the backend leave. Gives how long it takes until no socket is on it, and what events take
+    /// Has the backend leave. Returns how long it takes until no socket is on it, and what events take
     /// meanwhile.
     fn round(&mut self) -> Result<Sample> {
         let Self {

@@ -41,7 +41,7 @@ const BACKEND_PORT: u16 = 8080;
 const NODE_PORT: u32 = 30_000;
 
 impl World {
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(self) -> String {
         let Self {
             services, backends, ..
@@ -49,7 +49,7 @@ impl World {
         format!("{services} x {backends}")
     }
 
-    /// How many backends there are in all.
+    /// Returns the number of backends in all.
     pub(super) const fn all_backends(self) -> u32 {
         self.services * self.backends
     }
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The event that says which nodes there are: with the new one, or without.
+    /// The event with the nodes: with the new one, or without.
     pub(super) fn nodes(with_new: bool) -> String {
         let nodes = NODES.into_iter().chain(with_new.then_some(NEW_NODE));
         let nodes: Vec<_> = nodes.collect();

@@ -15,16 +15,16 @@ use crate::{
 const CHANGE: &str = "controllers/change";
 const MEMORY: &str = "controllers/memory";
 
-/// How many changes there are in a round.
+/// Number of changes in a round.
 const CHANGES: u32 = 500;
 
 /// Than what one in a hundred may take longer, in milliseconds.
 const LIMIT: f64 = 50.0;
 
-/// How much may be resident, in megabytes.
+/// Limit of the resident memory, in megabytes.
 const RESIDENT: f64 = 200.0;
 
-/// What comes between two changes.
+/// Pause between two changes.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs the studies.

@@ -15,7 +15,7 @@ use crate::{bench::Bench, machine::priority};
 ///
 /// # Errors
 ///
-/// If a controller does not start, or its slices are not what the workloads say.
+/// If a controller does not start, or its slices do not match the workloads.
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("controllers/") {
         return Ok(());

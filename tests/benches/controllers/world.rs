@@ -13,20 +13,20 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use shunt_tests::{ApiServer, Controller, Faults, Kind, Namespace};
 
-/// How many services there are.
+/// Number of services.
 const SERVICES: u32 = 200;
 
-/// How many workloads there are, and how many of them the first service has. The others share the rest.
+/// Number of workloads, and of the first service's among them. The others share the rest.
 const WORKLOADS: u32 = 10_000;
 const LARGE: u32 = 5_000;
 
-/// How many endpoints a slice has at most.
+/// Largest number of endpoints of a slice.
 const SLICE: u32 = 100;
 
-/// How long something may take that is measured.
+/// Limit of the time for anything that is measured.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What comes between two looks at the server.
+/// Interval of the polls of the server.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// A cluster whose workloads are outside.
@@ -34,7 +34,7 @@ pub(super) struct World {
     server: ApiServer,
     namespace: Namespace,
     changes: Cell<u32>,
-    /// Which workloads are ready.
+    /// True for each workload that is ready.
     ready: RefCell<Vec<bool>>,
 }
 
@@ -73,7 +73,7 @@ impl World {
         })
     }
 
-    /// Starts a controller, and waits until all workloads are in slices. Gives how long that took.
+    /// Starts a controller, and waits until all workloads are in slices. Returns how long that took.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl World {
         Ok((controller, there.saturating_duration_since(start)))
     }
 
-    /// Has another workload than before be ready if it was not, and not if it was. Gives how long it took until
+    /// Has another workload than before be ready if it was not, and not if it was. Returns how long it took until
     /// a slice was written.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl World {
         Ok(there.saturating_duration_since(begin))
     }
 
-    /// Waits until so many slices were written, and gives when that was.
+    /// Waits until so many slices were written, and returns the time of that.
     fn await_write(&self, count: usize) -> Result<Instant> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -169,7 +169,7 @@ const fn service_of(workload: u32) -> u32 {
     }
 }
 
-/// How many workloads a service has.
+/// Returns the number of a service's workloads.
 fn share(service: u32) -> u32 {
     let own = (0..WORKLOADS).filter(|workload| service_of(*workload) == service);
     own.count() as u32

@@ -8,11 +8,10 @@ use std::{
 
 use super::{Times, tcp::connect};
 
-/// What is written and read at a time, in bytes.
+/// Size of a write or read, in bytes.
 const CHUNK: usize = 128 << 10;
 
-/// What a time is taken down for, in bytes: more than the sockets hold, so that both sides have had
-/// their turns.
+/// Number of bytes for each recorded time: more than the sockets hold, so that both sides have had their turns.
 pub(crate) const UNIT: usize = 8 << 20;
 
 /// Reads all of one connection.

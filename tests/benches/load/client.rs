@@ -17,7 +17,7 @@ use super::{Exchange, Served, Server, Times, ask, pin, play};
 /// The first argument of a process that asks, which is this program once more.
 const ASK: &str = "ask-load";
 
-/// Where a process is that asks.
+/// The place of a client's process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client<'a> {
     pub(crate) cgroup: &'a Cgroup,
@@ -47,7 +47,7 @@ impl Client<'_> {
         let arguments = [ASK, name, &warm, &counted, &target.to_string()];
         let server = Server::start(exchange, times + warm_up, served)?;
         let asked = cgroup.run(namespace, &this, &arguments);
-        // A server whose client failed waits for it for a while: what the client says is why.
+        // A server whose client failed waits for it for a while: the client's error is the reason.
         let answered = server.end();
         let said = asked.with_context(|| format!("the client of {target} in {namespace:?}"))?;
         answered.with_context(|| format!("the server of {target}"))?;

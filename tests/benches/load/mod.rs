@@ -39,13 +39,13 @@ pub(crate) use self::{
 
 use self::server::Server;
 
-/// How long anybody waits for anything. Nothing is lost where nothing is wrong.
+/// Limit of every wait. Nothing is lost where nothing is wrong.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The length of a request and of its answer, in bytes.
 const MESSAGE: usize = 64;
 
-/// What client and server do.
+/// A kind of exchange between client and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Exchange {
     /// A request and its answer, over one TCP connection.
@@ -56,8 +56,8 @@ pub(crate) enum Exchange {
     ServerCloses,
     /// A request and its answer, over one UDP flow.
     Datagram,
-    /// The same over a socket that is not connected: each request says where to, each answer where
-    /// from.
+    /// The same over a socket that is not connected: each request names its destination, each answer its
+    /// source.
     SendTo,
     /// A UDP flow for each request: a source port that was not used before.
     NewFlow,
@@ -79,7 +79,7 @@ impl Exchange {
         }
     }
 
-    /// What a figure is.
+    /// Returns the unit of a figure.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::Request => "us a TCP request",
@@ -92,7 +92,7 @@ impl Exchange {
         }
     }
 
-    /// How many there are in a turn of a study.
+    /// Returns the number of exchanges in a turn of a study.
     pub(crate) const fn times(self) -> usize {
         match self {
             Self::Request | Self::Datagram | Self::SendTo => 500,
@@ -101,8 +101,8 @@ impl Exchange {
         }
     }
 
-    /// How many come before `times` that count: what comes first finds caches and neighbours cold,
-    /// whoever is measured.
+    /// Returns the number of exchanges before the `times` that count: the first ones find caches
+    /// and neighbours cold, for every subject.
     const fn warm_up(self, times: usize) -> usize {
         match self {
             Self::Request | Self::Datagram | Self::SendTo | Self::Bulk => times / 10,
@@ -114,9 +114,9 @@ impl Exchange {
 /// The server's sockets, in the server's namespace.
 #[derive(Debug)]
 pub(crate) struct Served {
-    /// Where connections come in.
+    /// The listener for connections.
     pub(crate) tcp: TcpListener,
-    /// Where datagrams come in.
+    /// The socket for datagrams.
     pub(crate) udp: UdpSocket,
 }
 
@@ -136,7 +136,7 @@ impl Served {
     }
 }
 
-/// Where a client's datagrams of new flows come from: each port once.
+/// Source ports of a client's datagrams of new flows: each port once.
 #[derive(Debug)]
 pub(crate) struct SourcePorts(u16);
 
@@ -160,14 +160,14 @@ impl SourcePorts {
     }
 }
 
-/// What came of an exchange.
+/// Result of the exchanges.
 #[derive(Debug)]
 pub(crate) struct Exchanged {
-    /// What the client took down.
+    /// Times that the client recorded.
     pub(crate) times: Times,
-    /// How long all of it took.
+    /// Duration of all of it.
     pub(crate) took: Duration,
-    /// How long of that the client or the server was in its own code.
+    /// The part of that which the client or the server spent in its own code.
     pub(crate) user: Duration,
 }
 

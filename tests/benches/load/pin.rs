@@ -15,7 +15,7 @@ const FIRST: i32 = -20;
 ///
 /// # Errors
 ///
-/// When the kernel does not say.
+/// When the kernel does not report it.
 pub(crate) fn cpu() -> io::Result<usize> {
     static CPU: OnceLock<usize> = OnceLock::new();
     if let Some(cpu) = CPU.get() {
@@ -26,7 +26,7 @@ pub(crate) fn cpu() -> io::Result<usize> {
     Ok(*CPU.get_or_init(|| last.unwrap_or(0)))
 }
 
-/// Keeps the calling thread on that CPU, where it goes before everybody else's.
+/// Keeps the calling thread on that CPU, where it goes before all others.
 pub(crate) fn pin() -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu()?)?;

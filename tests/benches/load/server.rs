@@ -40,7 +40,7 @@ impl Server {
         Ok(Self(command.spawn().context("cannot start a server")?))
     }
 
-    /// Waits for its end; gives the time that it has spent outside the kernel.
+    /// Waits for its end; returns the time that it has spent outside the kernel.
     pub(super) fn end(self) -> Result<Duration> {
         let output = self
             .0

@@ -10,7 +10,7 @@ use socket2::SockRef;
 
 use super::{MESSAGE, PATIENCE, Times};
 
-/// Who closes a connection first, and so is the one that remembers it.
+/// The side that closes a connection first, and so keeps it in TIME_WAIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closes {
     Client,

@@ -1,11 +1,11 @@
-//! What the client takes down.
+//! The client's record of times.
 
 use std::time::Instant;
 
 /// A time for each exchange, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Times {
-    /// How many at the beginning do not count.
+    /// Number of exchanges at the beginning that do not count.
     warm_up: usize,
     nanoseconds: Vec<u32>,
 }
@@ -21,12 +21,12 @@ impl Times {
         }
     }
 
-    /// How many exchanges there are to be.
+    /// Returns the number of exchanges to make.
     pub(super) const fn wanted(&self) -> usize {
         self.nanoseconds.capacity()
     }
 
-    /// Takes down the time since `start`, and gives the time that it is now.
+    /// Records the time since `start`, and returns the present time.
     #[inline]
     pub(super) fn put(&mut self, start: Instant) -> Instant {
         let now = Instant::now();
@@ -49,7 +49,7 @@ impl Times {
         self.counted().iter().map(|&time| f64::from(time)).sum()
     }
 
-    /// How many count.
+    /// Returns the number of exchanges that count.
     pub(crate) fn count(&self) -> usize {
         self.counted().len()
     }

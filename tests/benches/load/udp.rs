@@ -50,7 +50,7 @@ pub(super) fn echo(socket: &UdpSocket, count: usize) -> io::Result<()> {
                 control[..told].assume_init_ref(),
             )
         };
-        // What a received message says of our address says it for one that is sent, too.
+        // The control message of a received datagram that names our address names it for one that is sent, too.
         let answer = MsgHdr::new().with_addr(&client).with_control(control);
         socket.sendmsg(&answer.with_buffers(&[IoSlice::new(message)]), 0)?;
     }

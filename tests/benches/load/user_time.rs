@@ -1,4 +1,4 @@
-//! How long a thread has been in its own code.
+//! Time of a thread in its own code.
 
 use std::{io, mem::MaybeUninit, time::Duration};
 

@@ -15,10 +15,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use shunt_common::{Cell, registry::FamilyMaps};
 use shunt_tests::interrupt;
 
-/// How long a change may take.
+/// Limit of the time of a change.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// How often it is looked whether all frontends are there.
+/// Interval of the polls for all frontends.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// TCP, as IANA numbers it.
@@ -27,31 +27,31 @@ const TCP: u8 = 6;
 /// A key of the table of frontends: address, port, protocol, scope.
 type Key = [u8; 8];
 
-/// What the tables are to hold: services that are alike.
+/// Expected content of the tables: services that are alike.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
-    /// How many there are.
+    /// Number of services.
     pub(crate) services: u32,
-    /// How many backends each has.
+    /// Number of backends of each.
     pub(crate) backends: u32,
     /// The address of each.
     pub(crate) address: fn(u32) -> Ipv4Addr,
     /// The port of all.
     pub(crate) port: u16,
-    /// How long it may take until all are there.
+    /// Limit of the time until all are there.
     pub(crate) limit: Duration,
 }
 
 /// The frontends of all services.
 pub(crate) struct Frontends {
     cells: MmapRaw,
-    /// Where each service's cell is.
+    /// Index of each service's cell.
     indexes: Vec<u32>,
 }
 
 impl Frontends {
     /// Waits until all services are in the tables that are pinned at `pins`, with all of their
-    /// backends. Gives when they were.
+    /// backends. Returns the time of that.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Frontends {
         Cell::from_word(cell.load(Ordering::Acquire))
     }
 
-    /// Waits until a service's cell is another one than `before`. Gives when it was.
+    /// Waits until a service's cell is another one than `before`. Returns the time of that.
     ///
     /// # Errors
     ///

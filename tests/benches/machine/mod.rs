@@ -1,4 +1,4 @@
-//! What processes have of the machine, and agents of their tables.
+//! Processes' use of the machine, and agents' use of their tables.
 
 pub(crate) mod frontends;
 pub(crate) mod priority;

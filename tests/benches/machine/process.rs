@@ -1,4 +1,4 @@
-//! What a process has had of the machine.
+//! A process' use of the machine.
 
 use std::{
     collections::HashSet,
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// How long an amount of memory has to stay the same to be called settled.
+/// Time for which an amount of memory has to stay the same to count as settled.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// How often the kernel's clock ticks in its statistics (`USER_HZ`).
+/// Frequency of the kernel's clock in its statistics (`USER_HZ`), in hertz.
 const TICKS: f64 = 100.0;
 
 /// A line of its `/proc/PID/status`, in bytes.
@@ -31,11 +31,11 @@ pub(crate) fn memory(pid: u32, line: &str) -> Result<u64> {
         .with_context(|| format!("no {line} in {path}"))
 }
 
-/// What `memory` gives once it stays the same, or after some seconds.
+/// Returns the result of `memory` once it stays the same, or after some seconds.
 ///
 /// # Errors
 ///
-/// Those of `memory`.
+/// Errors of `memory`.
 pub(crate) fn settled(memory: impl Fn() -> Result<u64>) -> Result<u64> {
     let deadline = Instant::now() + SETTLED * 10;
     let mut last = memory()?;
@@ -50,7 +50,7 @@ pub(crate) fn settled(memory: impl Fn() -> Result<u64>) -> Result<u64> {
     Ok(last)
 }
 
-/// How long its threads have had a processor, in seconds: their own work and the kernel's for them.
+/// Returns the processor time of its threads, in seconds: their own work and the kernel's for them.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What an agent's tables hold.
+//! Contents of an agent's tables.
 
 use std::{
     path::Path,
@@ -10,14 +10,13 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use shunt_tests::{Agent, interrupt, run};
 
-/// How long an agent may take to free what was replaced: it waits until no event has come for a
-/// while.
+/// Time that an agent may take to free what was replaced: it waits until no event has come for a while.
 const FREED: Duration = Duration::from_secs(10);
 
 /// Longer than that while: a question is a disturbance, too.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Makes sure that the kernel's tables, read back, are what `agent` was told, and hold so many
+/// Makes sure that the kernel's tables, read back, match the events of `agent`, and hold so many
 /// backends once what was replaced is free. `binary` asks it.
 ///
 /// # Errors
@@ -39,7 +38,7 @@ pub(crate) fn await_backends(agent: &Agent, binary: &Path, expected: u32) -> Res
     }
 }
 
-/// How many entries the tables of this name hold in both families, which are what the agent was told.
+/// Returns the number of entries that the tables of this name hold in both families for the agent's events.
 ///
 /// # Errors
 ///

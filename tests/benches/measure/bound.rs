@@ -1,4 +1,4 @@
-//! What a study has to reach.
+//! Bounds of a study.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ impl Limit {
     }
 }
 
-/// What a round says of a bound.
+/// A function that returns a bound's value in a round.
 type Value<'a> = Box<dyn Fn(&Round) -> Option<f64> + 'a>;
 
 /// A value that follows from the figures of a round, and its limit. The median of the rounds is
@@ -35,7 +35,7 @@ pub(crate) struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    /// The bound of what `value` gives for a round.
+    /// The bound of the result of `value` for a round.
     pub(crate) fn new(
         label: impl Into<String>,
         limit: Limit,

@@ -1,19 +1,19 @@
-//! What a study has given.
+//! Results of a study.
 
 use serde::Serialize;
 
 use super::{Better, Limit, Spread};
 
-/// What a study has given.
+/// Results of a study.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Results {
     /// The study's name: the suite's and its own.
     pub study: String,
-    /// What the figures are.
+    /// Unit of the figures.
     pub unit: String,
-    /// Which are good.
+    /// The direction of better figures.
     pub better: Better,
-    /// How many rounds were measured.
+    /// Number of rounds.
     pub rounds: usize,
     /// A row for each figure of each subject.
     pub rows: Vec<Row>,
@@ -28,7 +28,7 @@ pub(crate) struct Row {
     pub subject: String,
     /// The figure's name; empty if the subject has only one.
     pub figure: String,
-    /// What the subject is compared to.
+    /// The subject's role in the comparison.
     pub role: Role,
     /// The figure itself.
     pub value: Spread,
@@ -40,22 +40,22 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// What all others are compared to.
+    /// The subject that all others are compared to.
     Baseline,
     /// The baseline once more: how far it is from 1 is the noise.
     Again,
-    /// What is studied.
+    /// The subject of the study.
     Subject,
 }
 
 /// A bound, judged.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Judged {
-    /// What it is about.
+    /// The subject of the bound.
     pub label: String,
     /// The limit.
     pub limit: Limit,
-    /// What was found.
+    /// The measured value.
     pub value: Spread,
     /// True if the median is within the limit.
     pub met: bool,

@@ -1,6 +1,6 @@
 //! One turn of every subject.
 
-/// What a subject gives in one round: figures by name.
+/// Figures of a subject in one round, by name.
 pub(crate) type Sample = Vec<(&'static str, f64)>;
 
 /// A sample of these figures, or of a single one without a name: `sample([("", 1.0)])`.

@@ -6,16 +6,16 @@ use shunt_tests::interrupt;
 
 use super::{Bound, Results, Role, Round, Row, Sample, Spread};
 
-/// How many rounds there are, unless the study says otherwise.
+/// Number of rounds, unless the study sets another one.
 const ROUNDS: usize = 9;
 
-/// Which figures are good.
+/// The direction of better figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Better {
-    /// Those of times and sizes.
+    /// Lower ones: times and sizes.
     Lower,
-    /// Those of throughput.
+    /// Higher ones: throughput.
     Higher,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum Better {
 /// round before, so that what changes about the machine meanwhile meets all of them alike.
 ///
 /// The first of them is the baseline, which runs a second time in each round under another name:
-/// the distance between the two is what cannot be told from noise.
+/// the distance between the two is the noise.
 pub(crate) struct Study<'a> {
     name: String,
     unit: String,
@@ -39,7 +39,7 @@ struct Subject<'a> {
     run: Box<dyn FnMut() -> Result<Sample> + 'a>,
 }
 
-/// Who runs, and under which name it counts.
+/// A subject's turn, and the name that it counts under.
 struct Turn {
     subject: usize,
     name: String,
@@ -48,7 +48,7 @@ struct Turn {
 
 impl<'a> Study<'a> {
     /// A study without subjects. `name` is the suite's and the study's own, as
-    /// `packets/established`; `unit` says what a figure is, as `ns a packet`.
+    /// `packets/established`; `unit` is the unit of a figure, as `ns a packet`.
     pub(crate) fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
         Self {
             name: name.into(),
@@ -124,7 +124,7 @@ impl<'a> Study<'a> {
         self.results(&turns, &rounds)
     }
 
-    /// Everybody's turn in the first round.
+    /// The turns of all subjects in the first round.
     fn turns(&self) -> Vec<Turn> {
         let mut turns = Vec::new();
         for (subject, Subject { name, run: _ }) in self.subjects.iter().enumerate() {

@@ -21,13 +21,13 @@ use crate::{
 
 const NAME: &str = "packets/against";
 
-/// What this revision is called.
+/// Name of this revision.
 const THIS: &str = "this";
 
 /// Connections that take turns where there are many.
 const MANY: u32 = 65_536;
 
-/// How many flows a run opens, and of how many clients: nobody else has their addresses.
+/// Number of flows that a run opens, and of their clients: no other flow has their addresses.
 const OPENED: u32 = 5 * FLOWS_PER_CLIENT;
 const CLIENTS: u32 = 5;
 const FLOWS_PER_CLIENT: u32 = shunt_common::feeder::FLOWS_PER_CLIENT;
@@ -38,11 +38,11 @@ const FIRST_CLIENT: u32 = MANY / FLOWS_PER_CLIENT;
 /// Room for what all rounds open: two entries a flow, and nothing is removed.
 const CONNTRACK: u32 = 1 << 20;
 
-/// How many agents of a revision there are, which take turns round by round: where in memory a
-/// program is may make a tenth of a difference to a short one.
+/// Number of agents of a revision, which take turns round by round: the place of a program in
+/// memory may make a tenth of a difference to a short one.
 const INSTANCES: u32 = 3;
 
-/// What this revision may cost over the earlier one.
+/// Limit of this revision's cost over the earlier one's.
 const ESTABLISHED: f64 = 1.02;
 const ESTABLISHED_OF_MANY: f64 = 0.5;
 const FIRST_PACKET: f64 = 0.75;
@@ -81,7 +81,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         .subject(EMPTY, || Ok(sample([("", feeder.borrow_mut().bare()?)])));
     let mut bounds = Vec::new();
     for family in [Family::V4, Family::V6] {
-        // What memory takes of a packet of many flows, whoever translates it.
+        // The time of the memory for a packet of many flows, whatever translates it.
         let floor = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(MANY, 1);
         let name = format!("{} floor, 64k in turn", family_name(family));
         study = study.subject(name, move || {
@@ -113,7 +113,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     bench.study(study)
 }
 
-/// What is compared.
+/// A row of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Row {
     Request,
@@ -177,7 +177,7 @@ struct Instance {
     revision: RefCell<Revision>,
     ingress: ProgramFd,
     egress: ProgramFd,
-    /// The client that nobody was yet.
+    /// The first client that has no flows yet.
     client: RefCell<u32>,
 }
 
@@ -213,7 +213,7 @@ impl Instance {
         }
     }
 
-    /// As [`Self::cost`], of flows that nobody had before.
+    /// As [`Self::cost`], of flows that are new.
     fn first_packet(
         &self,
         feeder: &mut Feeder,

@@ -27,7 +27,7 @@ pub(super) const EMPTY: &str = "empty, bare";
 const TRIVIAL: &str = "trivial";
 const FLOOR: &str = "floor";
 
-/// How much more than the floor.
+/// Limits over the floor.
 const REQUEST_LIMIT: f64 = 1.35;
 const REPLY_LIMIT: f64 = 1.25;
 

@@ -1,4 +1,4 @@
-//! Runs a program on one packet after the other, as a plan says.
+//! Runs a program on one packet after the other, by a plan.
 
 use std::{
     fs,
@@ -20,10 +20,10 @@ use super::{
     traffic::{Family, Traffic},
 };
 
-/// How long a run is at least.
+/// Least duration of a run.
 const RUN: Duration = Duration::from_millis(25);
 
-/// How many packets are tried to find out how many that are.
+/// Number of packets of a first try, which finds out the number for that duration.
 const TRIED: u32 = 20_000;
 
 /// The programs that feed others, those that others are compared with, and how many nanoseconds
@@ -55,7 +55,7 @@ pub(crate) struct SharedFlow(pub(crate) Flow);
 // SAFETY: words without padding.
 unsafe impl aya::Pod for SharedFlow {}
 
-/// Where it goes, as aya takes values.
+/// The floor's translation of it, as aya takes values.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct SharedFloor(Floor);
@@ -152,7 +152,7 @@ impl Feeder {
         classifier(&mut self.ebpf, name)
     }
 
-    /// What a run of the empty program takes, without a feeder, in nanoseconds.
+    /// Measures a run of the empty program, without a feeder, in nanoseconds.
     ///
     /// # Errors
     ///
@@ -162,8 +162,7 @@ impl Feeder {
         measured(1, |packets| Ok(timed(program, &[0; 64], packets)?.0))
     }
 
-    /// What a program takes for a packet of this traffic, over what the empty one does, in
-    /// nanoseconds.
+    /// Measures a program's time for a packet of this traffic, over that of the empty one, in nanoseconds.
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl Feeder {
         Ok((busy.as_nanos() as f64 - idle.as_nanos() as f64) / f64::from(flows))
     }
 
-    /// Feeds the program so many packets. Gives the time that it took.
+    /// Feeds the program so many packets. Returns the time that it took.
     ///
     /// # Errors
     ///
@@ -227,7 +226,7 @@ pub(crate) fn measured(least: u32, mut run: impl FnMut(u32) -> Result<Duration>)
     Ok(time.as_nanos() as f64 / f64::from(packets))
 }
 
-/// Runs a program so many times on a frame. Gives the time and its last verdict.
+/// Runs a program so many times on a frame. Returns the time and its last verdict.
 fn timed(program: &SchedClassifier, frame: &[u8], packets: u32) -> Result<(Duration, u32)> {
     let begin = thread_time();
     let ran = program

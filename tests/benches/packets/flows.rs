@@ -19,7 +19,7 @@ use crate::{
 
 const NAME: &str = "packets/flows";
 
-/// How many connections take turns; each with what that is called.
+/// Numbers of connections that take turns, each with its label.
 const FLOWS: [(u32, &str); 4] = [
     (1, "1"),
     (1_000, "1,000"),
@@ -92,7 +92,7 @@ fn of_family(
             opened::cost(feeder, &reply, egress)
         });
     }
-    // What the same packets cost that only read their connection's lines.
+    // The cost of the same packets if they only read their connection's lines.
     for &(flows, count) in flows {
         let request = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(flows, 1);
         study = study.subject(format!("floor, {count} in turn"), move || {

@@ -1,4 +1,4 @@
-//! New connections while somebody watches, and while nobody does.
+//! New connections with a watcher, and without one.
 
 use std::cell::{Cell, RefCell};
 
@@ -20,11 +20,11 @@ use crate::{
 
 const NAME: &str = "packets/monitor";
 
-/// How many are opened in a run. The ring has room for two events of each: its begin, and the end of one whose place it
-/// takes.
+/// Number of connections opened in a run. The ring has room for two events of each: its begin, and the end of one whose
+/// place it takes.
 const FLOWS: u32 = 1 << 14;
 
-/// Who watches; each with one in how many connections is told of.
+/// Watchers, each with the share of connections that are reported to it: one in so many.
 const NOBODY: &str = "nobody watches";
 const SAMPLED: &str = "one in 100 is told of";
 const WATCHERS: [(&str, Option<u32>); 3] = [
@@ -33,10 +33,10 @@ const WATCHERS: [(&str, Option<u32>); 3] = [
     ("all are told of", Some(1)),
 ];
 
-/// Of what is opened while nobody watches, how much is while one in 100 is told of.
+/// Least rate of opened connections while one in 100 is reported, over that without a watcher.
 const LIMIT: f64 = 0.97;
 
-/// A node, and what its programs tell, if they do.
+/// A node, and the reader of its programs' reports, if there are any.
 struct World {
     name: &'static str,
     node: Node,

@@ -27,10 +27,10 @@ pub(crate) const SERVICE_PORT: u16 = 80;
 /// The backends'.
 pub(crate) const BACKEND_PORT: u16 = 8080;
 
-/// Where the clients are.
+/// Ranges of the clients.
 pub(super) const POD_CIDRS: [&str; 2] = ["10.64.0.0/12", "fd00:64::/64"];
 
-/// The ranges that services have their addresses from, if nodes are told.
+/// The ranges that services have their addresses from, if nodes know them.
 pub(super) const SERVICE_CIDRS: [&str; 2] = ["10.96.0.0/11", "fd00:60::/27"];
 
 /// The first client. All of them are pods of this node, so that no packet leaves it.
@@ -55,7 +55,7 @@ pub(crate) fn peer(family: Family, peer: Peer) -> IpAddr {
     }
 }
 
-/// How large a node is.
+/// Size of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     /// Services with one backend each, of IPv4 unless there is only one.
@@ -130,11 +130,11 @@ impl Node {
         Ok(node)
     }
 
-    /// The loaded programs of a node: their names, and what the kernel says of them.
+    /// The loaded programs of a node: their names, and the kernel's data on them.
     ///
     /// # Errors
     ///
-    /// If the kernel says nothing.
+    /// If the kernel reports nothing.
     pub(super) fn programs(&mut self) -> Result<Vec<(&'static str, aya::programs::ProgramInfo)>> {
         [Datapath::INGRESS, Datapath::EGRESS]
             .into_iter()
@@ -142,7 +142,7 @@ impl Node {
             .collect()
     }
 
-    /// Has the programs tell these of connections and packets. They are given their tables at this path.
+    /// Has the programs report these of connections and packets. They get their tables at this path.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::measure::{Sample, sample};
 
-/// What a program costs for a packet of this traffic.
+/// Measures a program's cost for a packet of this traffic.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub(super) trait Programs {
     /// If it is not loaded.
     fn egress(&mut self) -> Result<ProgramFd>;
 
-    /// How many packets were counted so.
+    /// Returns the number of packets under this counter.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ use crate::{
 
 const NAME: &str = "packets/other";
 
-/// How many flows are opened in a run.
+/// Number of flows opened in a run.
 const OPENED: u32 = 100_000;
 
 /// Runs the study.
@@ -89,7 +89,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     bench.study(study)
 }
 
-/// What the first packet of a flow costs, in nanoseconds, in a table that is empty before.
+/// Measures the cost of a flow's first packet, in nanoseconds, in a table that is empty before.
 pub(super) fn first_packet(feeder: &mut Feeder, node: &mut Node, traffic: &Traffic) -> Result<f64> {
     let before = node.count(Counter::Connection)?;
     let ingress = node.ingress()?;

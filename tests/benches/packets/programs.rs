@@ -1,4 +1,4 @@
-//! How large the programs are.
+//! Sizes of the programs.
 
 use anyhow::Result;
 use aya::programs::ProgramInfo;
@@ -6,7 +6,7 @@ use aya::programs::ProgramInfo;
 use super::{feeder::Feeder, node::Node};
 use crate::report::Facts;
 
-/// What is said of a program.
+/// Columns of the table of programs.
 pub(crate) const COLUMNS: [&str; 5] = [
     "program",
     ">bytes translated",
@@ -15,11 +15,11 @@ pub(crate) const COLUMNS: [&str; 5] = [
     ">instructions verified",
 ];
 
-/// What the kernel says of a node's programs, and of those that they are compared with.
+/// Returns the kernel's data on a node's programs, and on those that they are compared with.
 ///
 /// # Errors
 ///
-/// If it says nothing.
+/// If it reports nothing.
 pub(super) fn sizes(node: &mut Node, feeder: &mut Feeder) -> Result<Facts> {
     let mut rows = Vec::new();
     for name in ["empty", "trivial", "floor"] {

@@ -2,7 +2,7 @@
 //! their tables are like.
 //!
 //! An agent that does not run has no part in what is measured, so it is stopped (SIGSTOP) while
-//! nobody asks it anything: what it would sweep, say, would be in the caches.
+//! it has no request: what it would sweep, for example, would be in the caches.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub(super) struct Revision {
 
 impl Revision {
     /// The revision of this agent, with one service and one without backends, and room for so many
-    /// conntrack entries. `number` tells its namespace from others.
+    /// conntrack entries. `number` makes its namespace's name unique.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::{
 
 const NAME: &str = "packets/services";
 
-/// How many services there are; each with what that is called.
+/// Numbers of services, each with its label.
 const SERVICES: [(u32, &str); 4] = [
     (1, "1 service"),
     (1_000, "1,000 services"),
@@ -27,10 +27,10 @@ const SERVICES: [(u32, &str); 4] = [
     (100_000, "100,000 services"),
 ];
 
-/// How many connections take turns where that is what differs: each of the services has one.
+/// Number of connections that take turns where that is the difference: each of the services has one.
 const MANY: u32 = 10_000;
 
-/// What a packet may cost among 10,000 services, over what it costs with one.
+/// Limit of a packet's cost among 10,000 services, over that with one.
 const LIMIT: f64 = 1.02;
 
 /// A node, and its program for what clients send.

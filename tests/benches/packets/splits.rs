@@ -21,10 +21,10 @@ use crate::{
 
 const NAME: &str = "packets/splits";
 
-/// How many flows are opened in a run.
+/// Number of flows opened in a run.
 const OPENED: u32 = 100_000;
 
-/// What a packet may cost over what it costs without a split.
+/// Limit of a packet's cost over that without a split.
 const LIMIT: f64 = 1.03;
 
 /// Runs the study.

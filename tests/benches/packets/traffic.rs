@@ -13,7 +13,7 @@ pub(crate) enum Family {
     V6,
 }
 
-/// What follows the ports.
+/// The headers behind the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// A segment that opens a connection.
@@ -26,7 +26,7 @@ pub(crate) enum Transport {
     Udp,
 }
 
-/// Who is at the other end of the clients' flows.
+/// The other end of the clients' flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// The services, which the clients' packets go to.
@@ -35,7 +35,7 @@ pub(crate) enum Peer {
     Backends,
     /// A service that has no backends.
     Nobody,
-    /// Somebody that is no service.
+    /// A host that is no service.
     Stranger,
     /// The services' addresses, at a port that none of them has.
     OtherPort,
@@ -106,7 +106,7 @@ impl Traffic {
         }
     }
 
-    /// How many flows there are.
+    /// Returns the number of flows.
     pub(crate) const fn flows(&self) -> u32 {
         self.flows
     }
@@ -202,7 +202,7 @@ impl Traffic {
 impl Transport {
     /// Protocol number, and the 16 bytes after the ports, of what the client sends to `peer` or gets
     /// from it: a client's sequence numbers begin with 1000, a server's with 76. The checksum is
-    /// that of no packet, and nobody's concern: it is only ever adjusted.
+    /// that of no packet, and is not checked: it is only ever adjusted.
     fn header(self, peer: Peer) -> (u8, [u8; 16]) {
         const SYN: u8 = 0x02;
         const ACK: u8 = 0x10;
@@ -231,8 +231,8 @@ impl Transport {
     }
 }
 
-/// How far apart flows are that come one after the other: about the golden section of them all,
-/// and without a common divisor, so that each has its turn.
+/// Returns the distance between flows that come one after the other: about the golden section of
+/// them all, and without a common divisor, so that each has its turn.
 fn step(flows: u32) -> u32 {
     let divisor = |a: u32, b: u32| {
         let (mut a, mut b) = (a, b);

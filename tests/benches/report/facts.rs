@@ -1,4 +1,4 @@
-//! What is not measured in rounds.
+//! Facts that are not measured in rounds.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(crate) struct Facts {
     /// The suite's name and its own, as `packets/programs`.
     pub name: String,
-    /// What the columns are; the first one says what the row is about.
+    /// Headings of the columns; the first one is that of the row's subject.
     pub columns: Vec<&'static str>,
     /// The cells.
     pub rows: Vec<Vec<String>>,

@@ -12,7 +12,7 @@ pub(super) struct Machine {
     pub kernel: String,
     /// The processor's model.
     pub processor: String,
-    /// How many processors there are.
+    /// Number of processors.
     pub processors: usize,
     /// Memory in bytes.
     pub memory: u64,
@@ -23,7 +23,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Looks at this machine; what cannot be told is `unknown`.
+    /// Looks at this machine; what cannot be read is `unknown`.
     pub(super) fn look() -> Self {
         let unknown = || "unknown".to_owned();
         let first_line = |path, key: &str| {

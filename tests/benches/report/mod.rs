@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The results, for people and for programs.
 
 mod facts;
 mod machine;

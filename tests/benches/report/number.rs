@@ -2,7 +2,7 @@
 
 use crate::measure::Spread;
 
-/// A number of at least three digits, without those that say nothing.
+/// A number of at least three digits, without insignificant ones.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 {
@@ -16,7 +16,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A ratio: three digits after the point as long as they may say something.
+/// A ratio: three digits after the point as long as they may be significant.
 pub(super) fn ratio(value: f64) -> String {
     if value.abs() < 10.0 {
         format!("{value:.3}")

@@ -1,4 +1,4 @@
-//! What `connect(2)` costs that sends nothing: that of a UDP socket.
+//! Cost of a `connect(2)` that sends nothing: that of a UDP socket.
 //!
 //! A socket stays with the cgroup in which it was made, so one process has one in each, and takes turns
 //! with them: nothing differs but the programs.
@@ -33,10 +33,10 @@ use crate::{
 /// The first argument of a process that connects, which is this program once more.
 const CONNECT: &str = "connect-load";
 
-/// How often each socket has its turn in a round.
+/// Number of turns of each socket in a round.
 const TURNS: usize = 100;
 
-/// How many calls are in a turn.
+/// Number of calls in a turn.
 const CALLS: usize = 200;
 
 const EMPTY: &str = "an empty program";
@@ -98,8 +98,8 @@ pub(super) fn run(bench: &mut Bench, node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// What is compared, and the figures that nobody has asked for yet. A round of a study is one process,
-/// whoever is the first.
+/// Rows of the comparison, and the figures that no study has read yet. A round of a study is one
+/// process, whichever row is the first.
 struct Rows<'a> {
     client: Client<'a>,
     parts: Vec<(&'static str, Part)>,
@@ -163,7 +163,7 @@ impl<'a> Rows<'a> {
             .context("a process said too little")
     }
 
-    /// What a call takes in each of these rows.
+    /// Measures the time of a call in each of these rows.
     fn measure(&self, rows: &[usize]) -> Result<Vec<f64>> {
         let this = env::current_exe().context("cannot find this program")?;
         let parts: Vec<_> = rows.iter().map(|row| &self.parts[*row].1).collect();
@@ -198,7 +198,7 @@ fn nanoseconds(parts: &[Part]) -> Result<Vec<f64>> {
         let targets: Vec<_> = part.targets.iter().copied().map(SockAddr::from).collect();
         sockets.push((part.open()?, targets, Vec::with_capacity(TURNS)));
     }
-    // What comes first finds caches cold, whoever is measured.
+    // What comes first finds caches cold, whatever is measured.
     for number in 0..=TURNS {
         for (socket, targets, times) in &mut sockets {
             let start = thread_time();

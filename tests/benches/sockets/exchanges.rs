@@ -21,7 +21,7 @@ const AGAIN: &str = "direct (again)";
 const SOCKETS: &str = "Shunt, sockets";
 const STORED: &str = "socket storage and another address, by hand";
 
-/// What else there could be on a node, each with a cgroup for its clients.
+/// Alternatives to Shunt on a node, each with a cgroup for its clients.
 pub(super) struct Others {
     cgroup: Cgroup,
     nothing: Subject,
@@ -121,8 +121,8 @@ fn study<'a>(whose: Whose, exchange: Exchange, node: &'a Node, others: &'a Other
         .bound(bound(exchange))
 }
 
-/// How far the translated ones may be from the direct ones, beyond what the direct ones are from
-/// themselves.
+/// Returns the limit of the translated ones' distance from the direct ones, beyond that of the
+/// direct ones from themselves.
 fn bound<'a>(exchange: Exchange) -> Bound<'a> {
     let limit = match exchange {
         Exchange::Connection => 0.02,

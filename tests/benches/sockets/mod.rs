@@ -1,5 +1,5 @@
-//! What it costs that a process' sockets are translated: exchanges with a service whose packets are
-//! nobody's, and the system calls that have a program.
+//! Cost of the translation of a process' sockets: exchanges with a service whose packets no program
+//! translates, and the system calls that have a program.
 //!
 //! A process is in one of the cgroups of a [`Node`](node::Node), and so translated or not; the one that
 //! is not asks the backend itself, in the same namespace and of the same server.

@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// The ClusterIP of the service of IPv6, which nobody answers: it is for `connect` alone.
+/// The ClusterIP of the service of IPv6, which has no server: it is for `connect` alone.
 const CLUSTER_IP_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0x10);
 
-/// Whose process a client is.
+/// The owner of a client's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     /// The node's own.
@@ -38,7 +38,7 @@ impl Whose {
         }
     }
 
-    /// Where it runs.
+    /// Returns the namespace that it runs in.
     pub(super) fn namespace(self, subject: &Subject) -> &Namespace {
         match self {
             Self::Host => subject.sandbox().node(),

@@ -1,4 +1,4 @@
-//! How large the programs are.
+//! Sizes of the programs.
 
 use anyhow::{Context as _, Result};
 use aya::programs::ProgramInfo;
@@ -18,11 +18,11 @@ const PROGRAMS: [&str; 8] = [
     "sock_getpeername6",
 ];
 
-/// What the kernel says of them.
+/// Returns the kernel's data on them.
 ///
 /// # Errors
 ///
-/// If it says nothing.
+/// If it reports nothing.
 pub(super) fn sizes(node: &Node) -> Result<Facts> {
     let pins = node.subject().pins().context("the node has no agent")?;
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! How much of the times is the load generator's own.
+//! The load generator's own share of the times.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -10,7 +10,7 @@ use crate::{
     report::Facts,
 };
 
-/// How many requests: about a second of them, so that the clock's ticks find the generator often enough.
+/// Number of requests: about a second of them, so that the clock's ticks find the generator often enough.
 const REQUESTS: usize = 50_000;
 
 /// The same load with less and less around it, and what share of it is spent outside the kernel.

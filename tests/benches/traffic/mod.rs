@@ -80,7 +80,7 @@ fn kinds(quick: bool, redirect: bool) -> Vec<Kind> {
     kinds
 }
 
-/// How many subjects of a kind there are, which take turns round by round.
+/// Returns the number of subjects of a kind, which take turns round by round.
 ///
 /// Two nodes that differ in nothing but where in memory they are may be as far apart as some of
 /// the bounds are from 1.

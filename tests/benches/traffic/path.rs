@@ -41,7 +41,7 @@ impl Path {
         }
     }
 
-    /// Where the backends are.
+    /// Returns the place of the backends.
     pub(super) const fn place(self) -> Place {
         match self {
             Self::SameNode | Self::OutsideLocal => Place::Local,
@@ -49,7 +49,7 @@ impl Path {
         }
     }
 
-    /// Where the client is.
+    /// Returns the client's namespace.
     pub(super) fn client(self, subject: &Subject) -> &Namespace {
         match self {
             Self::SameNode | Self::SecondNode => subject.sandbox().pod("pod-c").namespace(),
@@ -57,7 +57,7 @@ impl Path {
         }
     }
 
-    /// What the client talks to.
+    /// Returns the address that the client connects to.
     pub(super) fn target(self, subject: &Subject, exchange: Exchange) -> SocketAddrV4 {
         let place = self.place();
         if subject.kind().proxy == Proxy::Direct {

@@ -27,7 +27,7 @@ use crate::{
 /// The study.
 pub(super) const NAME: &str = "traffic/raw/new-udp-flow";
 
-/// How many flows are begun in a round.
+/// Number of flows begun in a round.
 const FLOWS: u32 = 5_000;
 
 /// The addresses that they come from, besides the pod's own.
@@ -37,16 +37,16 @@ const SOURCES: &str = "10.1.1.128/25";
 const FIRST_PORT: u32 = 1_024;
 const PORTS: u32 = 60_000;
 
-/// What a packet carries.
+/// Size of a packet's payload, in bytes.
 const PAYLOAD: usize = 18;
 
 /// Ethernet, IPv4, UDP.
 const LENGTH: usize = 14 + 20 + 8 + PAYLOAD;
 
-/// How many packets a namespace's IPv4 has delivered to its protocols (RFC 4293, InDelivers).
+/// Counter of the packets that a namespace's IPv4 has delivered to its protocols (RFC 4293, InDelivers).
 const DELIVERED: &str = "IpInDelivers";
 
-/// What Shunt may take over the same packets without a translation.
+/// Limit of Shunt's cost over the same packets without a translation.
 const LIMIT: f64 = 1.7;
 
 /// Runs the study.
@@ -94,7 +94,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     bench.study(study)
 }
 
-/// Who sends through a subject's node.
+/// A sender of packets through a subject's node.
 struct Sender<'a> {
     client: &'a Namespace,
     server: &'a Namespace,
@@ -125,7 +125,7 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Begins the next flows; gives how many nanoseconds each took.
+    /// Begins the next flows; returns the nanoseconds that each took.
     fn send(&mut self) -> Result<f64> {
         let before = self.server.counter(DELIVERED)?;
         let Self {
@@ -160,7 +160,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// A frame for the target, from nobody yet.
+/// A frame for the target, without a source yet.
 fn frame(to: [u8; 6], from: [u8; 6], target: SocketAddrV4) -> [u8; LENGTH] {
     let mut frame = [0; LENGTH];
     frame[..6].copy_from_slice(&to);
@@ -178,7 +178,7 @@ fn frame(to: [u8; 6], from: [u8; 6], target: SocketAddrV4) -> [u8; LENGTH] {
     frame
 }
 
-/// Gives the frame the source of this flow.
+/// Sets the frame's source to this flow's.
 fn from_source(frame: &mut [u8; LENGTH], flow: u32) {
     // Each address has all of its ports before the next one has any.
     let host = 128 + (flow / PORTS) % 126;
@@ -204,7 +204,7 @@ pub(crate) fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just made, and is nobody else's.
+    // SAFETY: it was just made, and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     // SAFETY: all bits 0 are an address of no protocol.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };

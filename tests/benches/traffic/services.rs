@@ -1,4 +1,4 @@
-//! The services of a subject, and how Shunt is told of them.
+//! The services of a subject, and Shunt's events about them.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddrV4},
@@ -11,7 +11,7 @@ use shunt_tests::{
     rulesets::{Node, Service},
 };
 
-/// How many backends each service has.
+/// Number of backends of each service.
 pub(super) const BACKENDS: u8 = 10;
 
 /// The port of the ClusterIPs.
@@ -23,7 +23,7 @@ pub(crate) const SERVED: u16 = 8080;
 /// The last octets of the addresses that a pod of backends has.
 pub(super) const HOSTS: Range<u8> = 10..10 + BACKENDS;
 
-/// Where the backends of a measured service are, all of which are one pod.
+/// The place of a measured service's backends, all of which are one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On the node of the client pod.
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// What kube-proxy knows of the node.
+/// Returns kube-proxy's view of the node.
 pub(crate) fn node() -> Node {
     let IpAddr::V4(address) = addresses::NODE else {
         unreachable!("the nodes have IPv4 addresses")
@@ -109,7 +109,7 @@ pub(crate) fn services(others: usize) -> Vec<Service> {
     services
 }
 
-/// A service that nobody uses, of backends that are nowhere.
+/// A service without clients, of backends that are nowhere.
 fn other(number: usize) -> Service {
     let address = |first: [u8; 2], number: usize| -> Ipv4Addr {
         // Less than 2^22 of them.

@@ -1,4 +1,4 @@
-//! What is compared with what.
+//! The comparisons.
 
 use anyhow::{Result, bail};
 
@@ -98,7 +98,7 @@ pub(crate) fn measure(subject: &Subject, path: Path, exchange: Exchange) -> Resu
     })
 }
 
-/// What Shunt has to reach.
+/// Returns Shunt's bounds.
 fn bounds<'a>(exchange: Exchange, subjects: &[&'a [Subject]]) -> Vec<Bound<'a>> {
     let name = |proxy: Proxy, others: usize| {
         subjects.iter().find_map(|same| {

@@ -12,7 +12,7 @@ use shunt_tests::{
 use super::services::{self, HOSTS, Place, SERVED};
 use crate::load::{Served, SourcePorts};
 
-/// What a CNI adds that hides its pods' addresses from the world outside.
+/// Rules of a CNI that hide its pods' addresses from the world outside.
 const MASQUERADE: &str = "\
 table ip cni {
     chain postrouting {
@@ -22,7 +22,7 @@ table ip cni {
 }
 ";
 
-/// What translates.
+/// A translator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
     /// Nothing: clients use the backends' addresses.
@@ -34,11 +34,11 @@ pub(crate) enum Proxy {
     Iptables,
 }
 
-/// What a subject is made of.
+/// The parts of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) proxy: Proxy,
-    /// How many services there are besides those that are measured.
+    /// Number of services besides those that are measured.
     pub(crate) others: usize,
     /// True if the node has the rule of a CNI that masquerades, and so tracks connections.
     pub(crate) masquerade: bool,
@@ -123,7 +123,7 @@ impl Subject {
         })
     }
 
-    /// What is to be loaded into the node before it can be measured.
+    /// Returns the rules to load into the node before it can be measured.
     pub(crate) fn rules(&self) -> Option<Rules<'_>> {
         let tool = match self.kind.proxy {
             Proxy::Direct | Proxy::Shunt | Proxy::Redirect => return None,
@@ -137,7 +137,7 @@ impl Subject {
         })
     }
 
-    /// Starts the agent, if this subject has one, with further flags, and tells it the services.
+    /// Starts the agent, if this subject has one, with further flags, and sends it the services.
     ///
     /// The agent ends with the thread that calls this.
     ///
@@ -178,17 +178,17 @@ impl Subject {
         }
     }
 
-    /// Where its agent's maps and programs are, if it has one.
+    /// Returns the directory of its agent's maps and programs, if it has one.
     pub(crate) fn pins(&self) -> Option<&PinDir> {
         self.running.as_ref().map(|(_, pins)| pins)
     }
 
-    /// What it is made of.
+    /// Returns its kind.
     pub(crate) const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What reports call it.
+    /// Returns its name in reports.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -228,7 +228,7 @@ pub(crate) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// How many services they are for, about.
+    /// Returns the number of services that they are for, about.
     pub(crate) const fn size(&self) -> usize {
         self.others
     }

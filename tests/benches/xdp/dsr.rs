@@ -36,13 +36,13 @@ const FLOOR: &str = "floor, request";
 /// The least that a program can do that chooses a backend as ours do.
 const CHOSEN: &str = "floor, chosen by slots";
 
-/// How much more than the floor a request of one flow may cost.
+/// Limit of the cost of one flow's request over the floor.
 const LIMIT: f64 = 1.6;
 
-/// How much more than the floor with the usual table those of many.
+/// Limit of the cost of many flows' requests over the floor with the usual table.
 const MANY_LIMIT: f64 = 1.0;
 
-/// How many services those of many go to, and how many backends each has.
+/// Number of services of the many flows, and of backends of each.
 const SERVICES: u32 = 16;
 const BACKENDS: u32 = 10;
 
@@ -149,7 +149,7 @@ impl World {
     }
 }
 
-/// Whom a flow's packets are between.
+/// Returns the ends of a flow's packets.
 fn came(number: u32, services: u32) -> Ends {
     let service = nth(Peer::Services, number % services);
     Ends(client(number), SocketAddrV4::new(service, SERVICE_PORT))
@@ -170,7 +170,7 @@ fn at_driver(node: &mut Node) -> Result<Fed> {
     })
 }
 
-/// What the floor makes of a packet: an envelope between the two nodes.
+/// Returns the floor's result for a packet: an envelope between the two nodes.
 fn envelope() -> Translation {
     let port = 0;
     let between = Ends(

@@ -26,13 +26,13 @@ const REPLY: &str = "reply";
 const FLOOR_REQUEST: &str = "floor, request";
 const FLOOR_REPLY: &str = "floor, reply";
 
-/// How much more than the floor one connection's packets may cost.
+/// Limit of the cost of one connection's packets over the floor.
 const LIMIT: f64 = 1.6;
 
-/// How much more than the floor with the usual table those of many.
+/// Limit of the cost of many connections' packets over the floor with the usual table.
 const MANY_LIMIT: f64 = 1.0;
 
-/// How many services those of many go to, each of which has its own ports to give.
+/// Number of services of the many connections, each of which has its own ports to assign.
 const SERVICES: u32 = 16;
 
 /// A node with open connections, and programs that are to do the same with them.
@@ -132,7 +132,7 @@ fn over_floor(study: Study<'_>, limit: f64) -> Study<'_> {
     })
 }
 
-/// How many packets a second a processor sends on that does nothing but call the programs.
+/// Adds the packet rates of a processor that does nothing but call the programs.
 fn rates<'a>(world: &'a World, study: Study<'a>, feeder: &'a RefCell<Feeder>) -> Study<'a> {
     [
         (FLOOR_REQUEST, Way::Request, &world.floor),

@@ -1,4 +1,4 @@
-//! Runs a program at the driver on one packet after the other, as a plan says.
+//! Runs a program at the driver on one packet after the other, by a plan.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ const ABORTED: u32 = 0;
 const PASS: u32 = 2;
 const REDIRECT: u32 = 4;
 
-/// How many frames a driver hands on at once: the budget of NAPI.
+/// Number of frames that a driver hands on at once: the budget of NAPI.
 const BATCH: u32 = 64;
 
 /// The feeding programs.
@@ -38,7 +38,7 @@ const FEED_V6: &str = "feed_xdp_v6";
 /// The program that does what ours does for a frontend in mode dsr.
 pub(super) const CHOICE: &str = "floor_xdp_choice";
 
-/// Which table a program written by hand has its flows in.
+/// The table that has the flows of a program written by hand.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Table {
     Hash,
@@ -113,7 +113,7 @@ struct SharedChoices(Choices);
 // SAFETY: words without padding.
 unsafe impl aya::Pod for SharedChoices {}
 
-/// What a program says of every packet that it is fed.
+/// A program's verdict on every packet that it is fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
     /// It is passed on.
@@ -134,7 +134,7 @@ impl Said {
     }
 }
 
-/// A program and what it is to say.
+/// A program and its expected verdict.
 #[derive(Debug)]
 pub(super) struct Fed {
     pub program: ProgramFd,
@@ -225,7 +225,7 @@ impl Feeder {
         Ok(Fed { program, says })
     }
 
-    /// Tells the programs written by hand what becomes of flows.
+    /// Writes the translations of flows to the tables of the programs written by hand.
     ///
     /// # Errors
     ///
@@ -267,8 +267,8 @@ impl Feeder {
         Ok(())
     }
 
-    /// Tells the program that chooses the addresses of frontends as packets have them, at a port and of a protocol.
-    /// Each has as many slots, one a backend, and all backends are at the node with this envelope.
+    /// Writes the addresses of frontends for the program that chooses, as packets have them, at a port and of a
+    /// protocol. Each has as many slots, one a backend, and all backends are at the node with this envelope.
     ///
     /// # Errors
     ///
@@ -315,7 +315,7 @@ impl Feeder {
             .with_context(|| format!("{name} takes no entry"))
     }
 
-    /// Tells the feeder by which ports the flows are known whose clients are hidden.
+    /// Writes to the feeder the ports of the flows whose clients are hidden.
     ///
     /// # Errors
     ///
@@ -327,7 +327,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// What a run of the empty program takes, without a feeder, in nanoseconds.
+    /// Measures a run of the empty program, without a feeder, in nanoseconds.
     ///
     /// # Errors
     ///
@@ -337,11 +337,11 @@ impl Feeder {
         measured(1, |packets| Ok(timed(program, &frame(FEED), packets)?.0))
     }
 
-    /// What a program takes for a packet of this plan, over what the empty one does, in nanoseconds.
+    /// Measures a program's time for a packet of this plan, over that of the empty one, in nanoseconds.
     ///
     /// # Errors
     ///
-    /// If the kernel does not run it, or it says something else of a packet.
+    /// If the kernel does not run it, or it returns another verdict on a packet.
     pub(super) fn cost(&mut self, plan: &Plan, fed: &Fed) -> Result<f64> {
         let least = plan.flows;
         let idle = measured(least, |packets| self.feed_empty(plan, packets))?;
@@ -361,7 +361,7 @@ impl Feeder {
     }
 
     /// Feeds the program a frame of each flow as the driver of an interface would, by its index, and has
-    /// the kernel do with it what the program says. Gives the time that this took.
+    /// the kernel carry out the program's verdict. Returns the time that this took.
     ///
     /// # Errors
     ///
@@ -400,11 +400,11 @@ impl Feeder {
         self.feed(plan, &empty, packets)
     }
 
-    /// Feeds the program so many packets. Gives the time that it took.
+    /// Feeds the program so many packets. Returns the time that it took.
     ///
     /// # Errors
     ///
-    /// If the kernel does not run it, or it says something else of the last packet.
+    /// If the kernel does not run it, or it returns another verdict on the last packet.
     pub(super) fn feed(&mut self, plan: &Plan, fed: &Fed, packets: u32) -> Result<Duration> {
         let Fed { program, says } = fed;
         self.prepare(plan, program)?;
@@ -418,7 +418,7 @@ impl Feeder {
         Ok(time)
     }
 
-    /// Has the feeder feed the program as the plan says.
+    /// Has the feeder feed the program by the plan.
     fn prepare(&mut self, plan: &Plan, program: &ProgramFd) -> Result<()> {
         self.fed.set(0, program, 0).context(
             "the program cannot be called by the feeder: it is of another kind, or not compiled",
@@ -441,7 +441,7 @@ fn frame(feeder: &str) -> Vec<u8> {
     frame
 }
 
-/// Runs a program so many times. Gives the time and its last verdict.
+/// Runs a program so many times. Returns the time and its last verdict.
 fn timed(program: &Xdp, frame: &[u8], packets: u32) -> Result<(Duration, u32)> {
     let begin = thread_time();
     let ran = program

@@ -82,7 +82,7 @@ impl Flows {
         }
     }
 
-    /// Tells the feeder all that it has to know, and the program with this table, and makes sure that
+    /// Writes the flows to the feeder and to the program with this table, and makes sure that
     /// this program makes the same of a packet as the node does.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ fn traffic(transport: Transport, way: Way) -> Traffic {
     Traffic::new(Family::V4, transport, peer)
 }
 
-/// Sends one frame through the driver; gives the ends that it goes on with.
+/// Sends one frame through the driver; returns the ends that it goes on with.
 fn send(node: &mut Node, transport: Transport, way: Way, came: Ends) -> Result<Ends> {
     match run_driver(node.driver()?, &frame(transport, way, came))? {
         Some(Taken::Sent(frame)) => ends(&frame).context("a short frame"),
@@ -208,10 +208,10 @@ fn ports(Ends(source, destination): Ends) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// What a sum changes by if one hop is taken away: a word from which 1 is, its complement and what is left.
+/// Change of a sum if one hop is taken away: a word from which 1 is, its complement and what is left.
 pub(super) const ONE_HOP_LESS: u16 = 0xfffe;
 
-/// How the floor looks the flow up.
+/// Returns the floor's key of the flow.
 pub(super) fn flow(came: Ends) -> Flow {
     const TCP: u64 = 6;
     Flow {
@@ -220,7 +220,7 @@ pub(super) fn flow(came: Ends) -> Flow {
     }
 }
 
-/// What the floor makes of it.
+/// Returns the floor's translation of it.
 fn translation(came: Ends, goes: Ends) -> Translation {
     let of_addresses = changed(&addresses(came), &addresses(goes));
     Translation {
@@ -231,7 +231,7 @@ fn translation(came: Ends, goes: Ends) -> Translation {
     }
 }
 
-/// What a checksum over the one changes by if it is over the other (RFC 1624).
+/// Returns the change of a checksum over the one if it is over the other (RFC 1624).
 pub(super) fn changed(from: &[u8], to: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> Vec<u16> {
         let words = bytes.chunks_exact(2);

@@ -18,7 +18,7 @@ use crate::packets::{
 pub(super) struct Ends(SocketAddrV6, SocketAddrV6);
 
 impl Ends {
-    /// Those of a flow's packets, as the feeder numbers them, to one of so many services in turn.
+    /// Returns the ends of a flow's packets, as the feeder numbers them, to one of so many services in turn.
     pub(super) fn of(number: u32, services: u32) -> Self {
         let client = address(crate::packets::node::client(Family::V6));
         let client = client.to_bits() + u128::from(number / FLOWS_PER_CLIENT);
@@ -48,7 +48,7 @@ impl Ends {
         frame
     }
 
-    /// How the floor looks the flow up.
+    /// Returns the floor's key of the flow.
     pub(super) fn flow(self) -> FlowV6 {
         const TCP: u64 = 6;
         let Self(source, destination) = self;

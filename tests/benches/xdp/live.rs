@@ -27,7 +27,7 @@ const NAME: &str = "xdp/live-new-flows";
 const TC: &str = "TC";
 const XDP: &str = "XDP";
 
-/// How many more than at TC.
+/// Least ratio to the rate at TC.
 const LIMIT: f64 = 1.2;
 
 /// Runs the study.

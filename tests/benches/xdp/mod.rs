@@ -26,7 +26,7 @@ use anyhow::Result;
 use self::{feeder::Feeder, node::Network};
 use crate::{bench::Bench, packets::clock};
 
-/// What the single packets' figures are.
+/// Unit of the single packets' figures.
 const UNIT: &str = "ns a packet over the empty program";
 
 /// Runs the suite.

@@ -24,7 +24,7 @@ const NAME: &str = "xdp/new-flows";
 const TC: &str = "TC";
 const XDP: &str = "XDP";
 
-/// How many are opened in a run, to how many services, with how many backends each.
+/// Number of connections opened in a run, of their services, and of backends of each.
 pub(super) const FLOWS: u32 = 1 << 16;
 pub(super) const SERVICES: u32 = 16;
 pub(super) const BACKENDS: u32 = 10;
@@ -82,7 +82,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     bench.study(study)
 }
 
-/// What `open` opens, in a table that is empty before; it gives the nanoseconds that each took.
+/// Measures the flows that `open` opens, in a table that is empty before; `open` returns the nanoseconds of each.
 pub(super) fn opened(
     node: &mut Node,
     open: impl FnOnce(&mut Node) -> Result<f64>,

@@ -41,10 +41,10 @@ pub(super) const OTHER_NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 20);
 pub(super) const NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x10);
 pub(super) const OTHER_NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x20);
 
-/// How far apart the backends of a service are.
+/// Distance between the numbers of a service's backends.
 const APART: u32 = 256;
 
-/// A network namespace in which everybody but this node is behind one router.
+/// A network namespace in which every host but this node is behind one router.
 pub(super) struct Network(Namespace);
 
 impl Network {
@@ -77,7 +77,7 @@ impl Network {
     }
 }
 
-/// What a node has.
+/// Services of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Services {
     pub count: u32,
@@ -183,7 +183,7 @@ impl Node {
         program.fd()?.try_clone().context("cannot keep a program")
     }
 
-    /// How many packets were counted so.
+    /// Returns the number of packets under this counter.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::{
     traffic::{Kind, Path, Proxy, Subject, hardware_address, measure},
 };
 
-/// What each name of a study begins with.
+/// Begin of each name of a study.
 const NAME: &str = "xdp/outside-remote";
 
 const BARE: &str = "bare redirect";
@@ -27,11 +27,11 @@ const XDP: &str = "XDP";
 const TC: &str = "TC";
 const STACK: &str = "the node's stack, no service";
 
-/// How much more than the bare redirect.
+/// Limit over the bare redirect.
 const LIMIT: f64 = 1.05;
 
-/// How many nodes of a kind take turns: two that differ in nothing but where in memory they are may
-/// be as far apart as the bound is from 1.
+/// Number of nodes of a kind that take turns: two that differ in nothing but their place in memory
+/// may be as far apart as the bound is from 1.
 const INSTANCES: usize = 3;
 
 /// The flags of an agent with XDP.

@@ -1,4 +1,4 @@
-//! Whether a connection finds a source port when nearly all towards its backend are in use.
+//! Success of a connection's search for a source port if nearly all towards its backend are in use.
 
 use std::cell::{Cell, RefCell};
 
@@ -18,16 +18,16 @@ use crate::{
 
 const NAME: &str = "xdp/ports";
 
-/// How many services there are, each with a backend.
+/// Number of services, each with a backend.
 const SERVICES: u32 = 4;
 
-/// How many ports towards each backend are in use, in percent.
+/// Share of the ports towards each backend that are in use, in percent.
 const USED: u32 = 95;
 
-/// How many connections look for one then, towards each.
+/// Number of connections that then search for one, towards each.
 const LATE: u32 = 250;
 
-/// How many of them are to find one, in percent.
+/// Least share of them that has to find one, in percent.
 const LIMIT: f64 = 99.8;
 
 /// Runs the study.
@@ -82,7 +82,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     )))
 }
 
-/// Feeds the first packets of so many connections; gives how many were opened.
+/// Feeds the first packets of so many connections; returns how many were opened.
 fn open(feeder: &mut Feeder, node: &mut Node, traffic: &Traffic, count: u32) -> Result<u32> {
     let before = node.count(Counter::Connection)?;
     let fed = Fed {

@@ -1,4 +1,4 @@
-//! What is known of others at the driver, to be read beside `xdp/established` and `xdp/flows`.
+//! Known figures of others at the driver, to be read beside `xdp/established` and `xdp/flows`.
 
 use crate::{bench::Bench, report::Facts};
 

@@ -1,4 +1,4 @@
-//! Packets that are for nobody here.
+//! Packets for other hosts.
 
 use std::cell::RefCell;
 
@@ -26,13 +26,13 @@ const TO_OTHER: &str = "to another port";
 /// As all are that go to a node's own address, which has `NodePort`s.
 const TO_FRONTENDS: &str = "to an address of frontends, at a port of none";
 
-/// How much more than what is written by hand.
+/// Limit over the program that is written by hand.
 const LIMIT: f64 = 1.2;
 
 /// A port that no frontend has, and that SNAT does not give.
 const UNUSED: u16 = 81;
 
-/// A port among those that SNAT gives by default.
+/// A port among those that SNAT assigns by default.
 const GIVEN: u16 = 8080;
 
 /// Runs the study.
@@ -58,7 +58,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         program: node.at_driver()?,
         says: Said::Pass,
     };
-    // Below 1024: SNAT gives none of those.
+    // Below 1024: SNAT assigns none of those.
     let other = Traffic::new(Family::V4, Transport::TcpAck, Peer::Stranger).plan();
     let given = Plan {
         peer_port: GIVEN.to_be().into(),

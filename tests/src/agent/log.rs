@@ -44,7 +44,7 @@ impl Log {
         log
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).lines.len()
     }

@@ -34,16 +34,16 @@ struct Change {
 /// The changes before a version are not known any more.
 pub(super) struct Forgotten;
 
-/// What comes of writing a status: the object.
+/// Result of writing a status: the object.
 pub(super) type StatusOutcome = Result<Bytes, StatusError>;
 
-/// Why a status is not written.
+/// Reason why a status is not written.
 pub(super) enum StatusError {
     /// There is no such object.
     Missing,
     /// It is another version by now.
     Conflict,
-    /// Nobody could read it.
+    /// No client could read it.
     Invalid,
 }
 
@@ -168,7 +168,7 @@ impl Cluster {
         Ok(made.text().clone())
     }
 
-    /// What became of the objects of a kind, in order: each as it was, and as it was then.
+    /// Returns the changes of the objects of a kind, in order: each as it was before and after.
     pub(super) fn history(&self, kind: Kind) -> Vec<Step> {
         let changes = self.changes.iter().filter(|change| change.kind == kind);
         changes
@@ -207,7 +207,7 @@ impl Cluster {
     }
 
     pub(super) fn compact(&mut self) {
-        // Whoever is up to date is not, either.
+        // A client that is up to date is not, either.
         self.version += 1;
         self.forget_known();
     }
@@ -260,8 +260,8 @@ impl Cluster {
             .collect()
     }
 
-    /// What has changed since `version`, a line each, for whoever asks so: an object that is none of
-    /// the selected any more is gone.
+    /// Returns the changes since `version`, a line each, for a client with this selector: an object
+    /// that is none of the selected any more is gone.
     pub(super) fn since(
         &self,
         version: u64,
@@ -297,7 +297,7 @@ impl Change {
     }
 }
 
-/// What the server itself says of an object: who it is, and how often anything but its status was changed.
+/// Sets the server's own fields of an object: its identity, and the number of changes of anything but its status.
 fn count_generations(object: &mut Value, before: Option<&Value>, version: u64) {
     let metadata = |field: &str| before.map(|before| before["metadata"][field].clone());
     let counted = metadata("generation").and_then(|count| count.as_u64());

@@ -103,7 +103,7 @@ fn each<'a>(object: &'a mut Value, path: &str) -> impl Iterator<Item = &'a mut V
     list.into_iter().flatten()
 }
 
-/// Gives an object a field that it does not have.
+/// Adds a field that an object does not have.
 fn default(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Some(fields) = object.as_object_mut()
         && fields.get(field).is_none_or(Value::is_null)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::merge::merge;
 
-/// Where the API has them: `PREFIX/NAMESPACE/events`, and behind it a name.
+/// Path of them in the API: `PREFIX/NAMESPACE/events`, and behind it a name.
 const PREFIX: &str = "/apis/events.k8s.io/v1/namespaces/";
 
 /// The longest texts in bytes.
@@ -28,7 +28,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// What is asked for, if it is Events.
+    /// Returns the request, if it is for Events.
     pub(super) fn of(method: &str, path: &str) -> Option<Self> {
         let (namespace, rest) = path.strip_prefix(PREFIX)?.split_once('/')?;
         let namespace = namespace.to_owned();
@@ -94,7 +94,7 @@ impl Events {
     }
 }
 
-/// What `events.k8s.io/v1` asks of an Event.
+/// Checks an Event by the rules of `events.k8s.io/v1`.
 fn valid(event: &Value, namespace: &str) -> Result<(), (u16, &'static str)> {
     let text = |field: &str| event[field].as_str().unwrap_or_default();
     if text("eventTime").is_empty() || !matches!(text("type"), "Normal" | "Warning") {

@@ -33,7 +33,7 @@ use super::{
     target::Target,
 };
 
-/// How often a watch says how far it is.
+/// Interval of the bookmarks of a watch.
 const BOOKMARK: Duration = Duration::from_secs(1);
 
 /// The type of a merge patch.
@@ -47,7 +47,7 @@ type Piece = io::Result<Bytes>;
 
 type Body = BoxBody<Bytes, io::Error>;
 
-/// Nobody reads the answer any more.
+/// The client does not read the answer any more.
 struct Unread;
 
 impl From<SendError<Piece>> for Unread {
@@ -66,12 +66,12 @@ pub(super) async fn answer(stream: TlsStream<Marked>, shared: Arc<Shared>) -> hy
     connection.await
 }
 
-/// What a request asks for.
+/// Parameters of a request.
 struct Asked {
     kind: Kind,
     selector: Selector,
     limit: Option<usize>,
-    /// Where a list goes on, if it is not at its beginning.
+    /// Place where a list goes on, if that is not its beginning.
     page: Option<Page>,
     version: u64,
     bookmarks: bool,
@@ -79,7 +79,7 @@ struct Asked {
 }
 
 /// A page of a list that is not its first. All pages have the version of the first: what changes
-/// meanwhile is told to a watch from there on.
+/// meanwhile is sent to a watch from there on.
 #[derive(Clone, Copy)]
 struct Page {
     from: usize,
@@ -177,7 +177,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
     read(target, uri.query().unwrap_or_default(), faults, shared).await
 }
 
-/// Gives an object, a list, or a watch.
+/// Answers with an object, a list, or a watch.
 async fn read(
     target: Target,
     parameters: &str,
@@ -218,7 +218,7 @@ async fn read(
     }
     let (pieces, receiver) = mpsc::channel(16);
     tokio::spawn(async move {
-        // Whoever does not read on has gone.
+        // A client that does not read on has gone.
         let _end: Result<(), Unread> = if watches {
             watch(asked, &shared, &pieces).await
         } else {
@@ -311,7 +311,7 @@ async fn list(asked: &Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<
 async fn watch(mut asked: Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<(), Unread> {
     let mut changed = shared.changed.subscribe();
     let mut bookmark = Instant::now() + BOOKMARK;
-    // The answer begins before there is anything to tell.
+    // The answer begins before there is anything to send.
     pieces.send(Ok(Bytes::new())).await?;
     loop {
         let (events, version) = {

@@ -73,7 +73,7 @@ impl Kind {
         kinds.find(|kind| kind.place() == (group, plural))
     }
 
-    /// The kind of an object that says its kind and the version of its API: two groups may have kinds of
+    /// The kind of an object that names its kind and the version of its API: two groups may have kinds of
     /// one name.
     pub(super) fn of(kind: &str, api_version: &str) -> Option<Self> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);

@@ -1,4 +1,4 @@
-//! What a client needs to get here.
+//! Configuration of a client of this server.
 
 use std::{
     env, fs,
@@ -19,7 +19,7 @@ pub(super) struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Leads to the server at `at` with the certificate `authority`, and says `token` there.
+    /// Leads to the server at `at` with the certificate `authority`, and sends `token` there.
     pub(super) fn write(at: SocketAddr, authority: &str, token: &str) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Kubeconfig {
             "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
         });
         fs::write(&kubeconfig.path, text.to_string()).context("cannot write a kubeconfig")?;
-        // What a pod has besides its token.
+        // The other files of a pod, besides its token.
         fs::write(kubeconfig.folder.join("ca.crt"), authority)
             .and_then(|()| fs::write(kubeconfig.folder.join("namespace"), "kube-system"))
             .context("cannot write a service account")?;

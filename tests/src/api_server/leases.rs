@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::merge::merge;
 
-/// Where the API has them: `PREFIX/NAMESPACE/leases`, and behind it a name.
+/// Path of them in the API: `PREFIX/NAMESPACE/leases`, and behind it a name.
 const PREFIX: &str = "/apis/coordination.k8s.io/v1/namespaces/";
 
 /// The type of a server-side apply.
@@ -27,7 +27,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What is asked for, if it is Leases.
+    /// Returns the request, if it is for Leases.
     pub(super) fn of(method: &str, path: &str) -> Option<Self> {
         let (namespace, rest) = path.strip_prefix(PREFIX)?.split_once('/')?;
         let name = rest.strip_prefix("leases")?.trim_start_matches('/');
@@ -81,7 +81,7 @@ impl Leases {
                 let patch: Value = serde_json::from_slice(body).map_err(|_| (400, "BadRequest"))?;
                 let lease = self.0.get_mut(&(namespace, name));
                 let lease = lease.ok_or((404, "NotFound"))?;
-                // Who applies a field that another one has set is refused, unless it is the same.
+                // A client that applies a field that another one has set is refused, unless it is the same.
                 let held = |lease: &Value| {
                     let holder = &lease["spec"]["holderIdentity"];
                     holder.as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! When the server did what others are measured from.
+//! Times of the server's actions that others are measured from.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// When the server did what others are measured from.
+/// Times of the server's actions that others are measured from.
 #[derive(Debug, Default)]
 pub(super) struct Marks(Mutex<Times>);
 
@@ -30,7 +30,7 @@ impl Marks {
         self.times().lists.push(Instant::now());
     }
 
-    /// When the answers to requests for lists began.
+    /// Returns the times at which the answers to requests for lists began.
     pub(super) fn lists(&self) -> Vec<Instant> {
         self.times().lists.clone()
     }
@@ -40,12 +40,12 @@ impl Marks {
         self.times().writes.push(Instant::now());
     }
 
-    /// When clients have written slices.
+    /// Returns the times at which clients have written slices.
     pub(super) fn writes(&self) -> Vec<Instant> {
         self.times().writes.clone()
     }
 
-    /// When bytes last were given to the kernel to be sent, whatever they were.
+    /// Returns the time at which any bytes last were given to the kernel to be sent.
     pub(super) fn last_sent(&self) -> Option<Instant> {
         self.times().last_sent
     }
@@ -54,14 +54,14 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before the kernel has the bytes: whoever waits for them may run before the one
-    /// who has sent them does again.
+    /// To be called before the kernel has the bytes: a client that waits for them may run before the thread
+    /// that has sent them does again.
     fn sends(&self) {
         self.times().last_sent = Some(Instant::now());
     }
 }
 
-/// A connection whose marks say when something was sent through it.
+/// A connection whose marks have the time at which something was sent through it.
 #[derive(Debug)]
 pub(super) struct Marked {
     stream: TcpStream,

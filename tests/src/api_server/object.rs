@@ -1,11 +1,11 @@
-//! An object as it is sent: serialised once, when it is put, whoever asks for it how often.
+//! An object as it is sent: serialised once, when it is put, for all requests.
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 use super::selector::Selector;
 
-/// What no selector asks for, and what most of a large object is.
+/// The field that no selector names, and that is most of a large object.
 const BULK: &str = "endpoints";
 
 /// An object at one version.
@@ -42,7 +42,7 @@ impl Object {
         selector.matches(&self.head)
     }
 
-    /// The line of a watch that says what has become of it.
+    /// The line of a watch with its change.
     pub(super) fn event(&self, kind: &str) -> Bytes {
         let mut line = Vec::with_capacity(self.text.len() + 64);
         line.extend_from_slice(br#"{"type":""#);
@@ -53,7 +53,7 @@ impl Object {
         line.into()
     }
 
-    /// The line of a watch that says that it is gone since `version`.
+    /// The line of a watch that reports it gone since `version`.
     pub(super) fn deleted(&self, version: u64) -> Bytes {
         let mut object = self.value();
         object["metadata"]["resourceVersion"] = version.to_string().into();

@@ -11,7 +11,7 @@ pub(super) fn query(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a form has encoded: `+` is a space, and `%21` an exclamation mark.
+/// Decodes the text of a form: `+` is a space, and `%21` an exclamation mark.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Which objects a client asks for.
+/// The selection of objects that a client requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selector {
     labels: Vec<Requirement>,

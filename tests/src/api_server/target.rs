@@ -1,4 +1,4 @@
-//! What the path of a request names.
+//! The target of a request's path.
 
 use super::kind::Kind;
 

@@ -37,7 +37,7 @@ impl Identity {
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
     }
 
-    /// What makes TLS of accepted connections.
+    /// Returns an acceptor that makes TLS of accepted connections.
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
         let config = ServerConfig::builder()

@@ -50,7 +50,7 @@ impl Connection {
         self.client
     }
 
-    /// The other end, as the client's own socket says.
+    /// The other end, by the client's own socket.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Connection {
 
     /// Ends the connection with a reset instead of a FIN, now.
     ///
-    /// Closing the socket would do so only once nobody has it, and a process that another thread
+    /// Closing the socket would do so only once no process has it, and a process that another thread
     /// forks has it until it runs a program of its own.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Connection {
         Ok(connect_unspec(&self.stream).map_err(io::Error::from)?)
     }
 
-    /// When the request that starts now began: the first one with its connection.
+    /// Returns the begin of the request that starts now: for the first one, that of its connection.
     fn start(&mut self) -> Instant {
         if !std::mem::take(&mut self.fresh) {
             self.since = Instant::now();

@@ -17,7 +17,7 @@ use crate::{
 /// A reply is one line.
 const LONGEST_REPLY: usize = 512;
 
-/// A connected socket: the kernel gives it only what comes from the target's own address and port.
+/// A connected socket: the kernel delivers only what comes from the target's own address and port.
 #[derive(Debug)]
 pub struct Flow {
     socket: UdpSocket,
@@ -39,7 +39,7 @@ impl Flow {
         self.client
     }
 
-    /// The other end, as the client's own socket says.
+    /// The other end, by the client's own socket.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Packets of nobody's: written by hand, sent by a raw socket, as fast as one likes.
+//! Packets without a real sender: written by hand, sent by a raw socket, at any rate.
 
 mod pace;
 mod packet;

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long it pauses at least.
+/// Least duration of a pause.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// What is behind by more than this is forgotten: a machine that is too slow gets what it can do,
-/// and no burst after a pause.
+/// Largest backlog, beyond which packets are forgotten: a machine that is too slow gets what it can
+/// do, and no burst after a pause.
 const BEHIND: Duration = Duration::from_millis(20);
 
-/// A clock that says how many are due.
+/// A clock that returns how many are due.
 #[derive(Debug)]
 pub struct Pace {
     rate: f64,
@@ -28,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// Waits until some are due; gives how many.
+    /// Waits until some are due; returns how many.
     pub fn wait(&mut self) -> u32 {
         let one = Duration::from_secs_f64(1.0 / self.rate);
         thread::sleep(PAUSE.max(one));

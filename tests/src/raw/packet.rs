@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// What a packet carries.
+/// Content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// A segment that opens a connection.
@@ -26,13 +26,13 @@ pub enum What {
 /// A packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
-    /// Whom it claims to come from.
+    /// The source that it claims.
     pub from: SocketAddr,
-    /// Whom it is for.
+    /// Its destination.
     pub to: SocketAddr,
     /// The sequence number of a segment.
     pub sequence: u32,
-    /// What it carries.
+    /// Its content.
     pub what: What,
 }
 
@@ -117,7 +117,7 @@ fn checksum(sum: u32, bytes: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     match !(sum as u16) {
-        // 0 would say that a datagram has none.
+        // 0 would mean that a datagram has none.
         0 => 0xffff,
         sum => sum,
     }

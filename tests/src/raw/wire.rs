@@ -1,4 +1,4 @@
-//! A raw socket: whoever has one may be anybody.
+//! A raw socket: its owner may send from any address.
 
 use std::{
     io,
@@ -36,7 +36,7 @@ impl Wire {
         })
     }
 
-    /// Sends a packet the way that this namespace's routes say.
+    /// Sends a packet by this namespace's routes.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Wire {
         self.send_bytes(&self.buffer, packet.to.ip())
     }
 
-    /// Sends a packet that somebody else has made, to this address.
+    /// Sends a packet that was made elsewhere, to this address.
     ///
     /// # Errors
     ///

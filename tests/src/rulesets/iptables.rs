@@ -1,4 +1,4 @@
-//! What kube-proxy sends to `iptables-restore --noflush --counters`.
+//! Input of kube-proxy for `iptables-restore --noflush --counters`.
 //!
 //! ```text
 //! nat     PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-SVC-... -> KUBE-SEP-... -> DNAT
@@ -144,7 +144,7 @@ fn ways(text: &mut String, service: &Service) {
     }
 }
 
-/// What is in the service's chains.
+/// Writes the rules of the service's chains.
 fn rules(text: &mut String, node: &Node, service: &Service, comments: bool) {
     let Names {
         service: own,

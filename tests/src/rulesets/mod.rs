@@ -15,14 +15,14 @@ use crate::Transport;
 pub mod iptables;
 pub mod nftables;
 
-/// What the rules say about the node that they are for.
+/// Properties of the node that the rules are for.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// The address at which it takes NodePort traffic.
     pub address: Ipv4Addr,
     /// The cluster's pods, whose traffic to a ClusterIP keeps its source, as `10.1.0.0/16`.
     pub pod_cidr: String,
-    /// Where ClusterIPs are allocated from.
+    /// Range of the ClusterIPs.
     pub service_cidr: String,
 }
 

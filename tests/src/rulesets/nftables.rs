@@ -1,4 +1,4 @@
-//! What kube-proxy sends to `nft -f -`.
+//! Input of kube-proxy for `nft -f -`.
 //!
 //! ```text
 //! prerouting   filter  new: @firewall-ips
@@ -15,7 +15,7 @@ use super::{Node, Service, hash};
 /// The table, with its family.
 const TABLE: &str = "ip kube-proxy";
 
-/// The bit that says that a packet's source is to be replaced.
+/// The bit of packets whose source is to be replaced.
 const MARK: &str = "0x4000";
 
 /// The transaction that writes everything for these services into an empty kernel.
@@ -205,7 +205,7 @@ fn elements(text: &mut String, service: &Service) {
     }
 }
 
-/// What is in the service's chains.
+/// Writes the rules of the service's chains.
 fn rules(text: &mut String, node: &Node, service: &Service) {
     let id = service_id(service);
     let protocol = service.protocol();

@@ -24,13 +24,13 @@ use crate::{
 /// Connections that wait to be accepted: more than the load generator opens at once.
 const BACKLOG: i32 = 1024;
 
-/// What is read from a connection at once.
+/// Size of a read from a connection, in bytes.
 const BUFFER: usize = 64 * 1024;
 
 /// A request's line is never longer.
 const LONGEST_LINE: u64 = 128;
 
-/// How long the end of all connections may take once they are shut down.
+/// Time that the end of all connections may take once they are shut down.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// A listening socket with its accepting thread, and a thread for each connection.

@@ -14,7 +14,7 @@ use crate::{payload::Checksum, protocol::Reply};
 /// The largest UDP payload.
 const LARGEST: usize = 65_507;
 
-/// How often the thread looks whether it should end, if nothing wakes it.
+/// Interval at which the thread checks for its end, if nothing wakes it.
 const GLANCE: Duration = Duration::from_millis(200);
 
 /// A bound socket with its answering thread.

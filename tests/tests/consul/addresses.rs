@@ -1,4 +1,4 @@
-//! Addresses that instances say, and those that are claimed.
+//! Addresses that instances name, and those that are claimed.
 
 use std::{fs, net::IpAddr};
 
@@ -24,7 +24,7 @@ fn await_frontend(world: &World, address: &str) {
 /// The frontend of `web` at the address that its instances have a tag for.
 const TAGGED: &str = "[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n";
 
-/// The registration of an instance at `ip` that says the address `vip`.
+/// The registration of an instance at `ip` that names the address `vip`.
 fn tagged(id: &str, ip: IpAddr, vip: &str) -> Value {
     let mut body = registration(id, ip, "passing");
     body["Service"]["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 0 } });
@@ -74,7 +74,7 @@ fn an_agreed_address_outlives_a_restart_while_instances_disagree_or_are_gone() {
     world.await_source("the conflict is shown", has_conflict);
     await_frontend(&world, "10.200.0.1:80");
     world.await_pods(&["pod-a", "pod-b"]);
-    // The one that nobody has heeded goes first.
+    // The one that has not been heeded goes first.
     for id in ["b", "a"] {
         world.deregister(id);
     }
@@ -102,7 +102,7 @@ fn addresses_are_claimed_once_for_all_agents() {
         (frontends.len() == 2).then_some(frontends)
     });
     let two = two.unwrap();
-    // Who comes later finds them there.
+    // The next agent finds them there.
     let world = world.restart(|_, _| {});
     world.await_source("all is there", is_current);
     assert_eq!(world.frontends(), two);

@@ -1,5 +1,5 @@
-//! What does not answer when an agent starts, or when a resolver leads there, holds back nobody else, and takes nothing
-//! from what the kernel has.
+//! A Consul that does not answer when an agent starts, or when a resolver leads there, holds back no other one, and
+//! takes nothing from what the kernel has.
 
 use std::{thread, time::Duration};
 
@@ -45,7 +45,7 @@ fn a_first_answer_after_a_lost_contact_stays() {
     };
     let plan = Plan::new(WEB);
     let consul = Consul::start(&binary, sandbox.node(), plan.consul.clone()).unwrap();
-    // Consul says who the agent is, and then nothing more.
+    // Consul answers with the agent's identity, and then not any more.
     let relay = Relay::start(sandbox.node(), |path| path.starts_with("/v1/agent/self"));
     let mut plan = plan;
     plan.environment = Relay::environment();

@@ -1,4 +1,4 @@
-//! What the catalog says is in the kernel, and traffic follows.
+//! The content of the catalog is in the kernel, and traffic follows.
 
 use serde_json::json;
 use shunt_tests::{Continuous, addresses, refuse_foreign_resync};
@@ -27,7 +27,7 @@ fn registrations_and_health_are_in_the_kernel_and_traffic_follows() {
     open.echo(REQUEST).unwrap();
     world.register(&registration(A, addresses::POD_A, "passing"));
     world.await_pods(&["pod-a", "pod-b"]);
-    // What a check says is nothing to tell: the events are as many as before.
+    // The output of a check is no change: the events are as many as before.
     let applied = world.shunt("status")["applied"].clone();
     for output in ["one", "two", "three"] {
         let mut body = registration(A, addresses::POD_A, "passing");
@@ -85,7 +85,7 @@ fn maintenance_of_a_service_and_of_a_node_drains() {
     world.await_backends(&[]);
     world.put("/v1/agent/maintenance?enable=false", &nothing);
     world.await_pods(&["pod-a", "pod-b"]);
-    // Local to the node that the Consul agent says.
+    // Local to the node of the Consul agent.
     let frontends = world.shunt("services");
     assert_eq!(frontends[0]["backends"][0]["local"], true, "{frontends:#}");
 }

@@ -21,7 +21,7 @@ fn connections_that_consul_refuses_are_tried_again() {
             let streams = (0..220).map(|_| TcpStream::connect(at));
             streams.filter_map(Result::ok).collect()
         });
-        // Those beyond are refused a moment after they were taken.
+        // Further ones are refused a moment after they were taken.
         thread::sleep(Duration::from_secs(1));
     });
     world.await_source("nothing is known", |source| {
@@ -78,7 +78,7 @@ fn many_services_are_followed_by_hints_with_few_sockets() {
     world.await_pods(&["pod-b"]);
     world.deregister("b");
     world.await_backends(&[]);
-    // A registration without a check is one that only the list of services tells of.
+    // A registration without a check is one that is only in the list of services.
     let mut body = registration("d", addresses::POD_D, "passing");
     body.as_object_mut().unwrap().remove("Checks");
     world.register(&body);

@@ -1,4 +1,4 @@
-//! Another datacenter serves while the own one has nobody: two real Consuls, joined, and an agent in each.
+//! Another datacenter serves while the own one has no instance: two real Consuls, joined, and an agent in each.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{
     world::{Plan, REQUEST, SERVED, SOON, WEB, World, ground, registration, web},
 };
 
-/// How long nobody may be sent to an instance that is gone.
+/// Time for which no client may be sent to an instance that is gone.
 const GONE: Duration = Duration::from_secs(1);
 
 /// The gateway's port on the second node.
@@ -82,7 +82,7 @@ fn another_datacenter_serves_through_a_gateway_while_the_own_one_has_nobody() {
         world.await_pods(&["pod-a"]);
         world.await_source("dc1 serves", |source| source["failed_over"] == json!([]));
     }
-    // The gateway itself is well, and has nobody behind it.
+    // The gateway itself is well, and has no instance behind it.
     let deregister = "/v1/agent/service/deregister/d";
     far.put(world.sandbox.node2(), deregister, &json!({}))
         .unwrap();

@@ -10,7 +10,7 @@ use crate::world::SOON;
 /// The datacenter of the client, which is the primary one.
 pub(crate) const NEAR: &str = "dc1";
 
-/// Where others find its server.
+/// Address of its server for others.
 const NEAR_SERVER: &str = "192.168.16.10:8602";
 
 /// Ports that servers of other datacenters reach.

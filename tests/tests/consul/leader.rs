@@ -7,7 +7,7 @@ use shunt_tests::{Consul, ConsulSettings, Continuous, addresses, wait_until};
 
 use crate::world::{Plan, REQUEST, SOON, WEB, World, ground, is_current, registration, web};
 
-/// How long it takes until a lost quorum is shown.
+/// Time until a lost quorum is shown.
 const MISSED: Duration = Duration::from_secs(10);
 
 #[test]
@@ -52,7 +52,7 @@ fn a_lost_leader_and_a_lost_quorum_take_nothing() {
     told.unwrap();
     world.await_pods(&["pod-a", "pod-b"]);
 
-    // Without a quorum nothing is told, and nothing is lost.
+    // Without a quorum nothing is reported, and nothing is lost.
     others[1].kill().unwrap();
     // A read that was waiting is answered as if nothing were wrong, so that is asked for besides.
     wait_until("the leader is missed", MISSED, || {

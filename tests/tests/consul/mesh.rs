@@ -10,11 +10,11 @@ use crate::{
     world::{Plan, SERVED, WEB, World, ground, registration},
 };
 
-/// Where dc2 registers its gateway, and what the gateway's check is called.
+/// Path where dc2 registers its gateway, and the name of the gateway's check.
 const REGISTER: &str = "/v1/agent/service/register";
 const CHECK: &str = "service:gate";
 
-/// Tells the server of dc2 something.
+/// Sends the server of dc2 a request.
 #[track_caller]
 fn tell(world: &World, far: &Consul, path: &str, body: &Value) {
     far.put(world.sandbox.node2(), path, body).unwrap();

@@ -33,7 +33,7 @@ const IDS: u32 = 4;
 struct Instance {
     address: String,
     port: i64,
-    /// Where other datacenters find it; a port of 0 is its own.
+    /// Its address for other datacenters; a port of 0 is its own.
     wan: Option<(&'static str, i64)>,
     tags: Vec<&'static str>,
     version: &'static str,
@@ -42,7 +42,7 @@ struct Instance {
     maintenance: bool,
 }
 
-/// What a service's resolver says.
+/// A service's resolver.
 #[derive(Debug, Clone, Copy, Default)]
 struct Resolver {
     /// True if only instances of version 2 count that pass their checks, also where another resolver leads here.
@@ -51,7 +51,7 @@ struct Resolver {
     failover: Option<(usize, u32)>,
 }
 
-/// Whose instance: datacenter, service, node and id.
+/// Key of an instance: datacenter, service, node and id.
 type Key = (usize, u32, u32, u32);
 
 /// The catalogs: instances, the nodes in maintenance, and the resolvers.
@@ -63,7 +63,7 @@ struct Model {
 }
 
 /// The frontends: each service plain, one of each with filters, one with the tiers of its resolver, and one
-/// that the other datacenter serves if nobody does here.
+/// that the other datacenter serves if no instance does here.
 fn configuration() -> String {
     let frontends = (0..SERVICES).map(|service| {
         let number = service + 1;
@@ -81,7 +81,7 @@ fn configuration() -> String {
     frontends.collect()
 }
 
-/// What the kernel is to have: backends that take connections, with their weights.
+/// Returns the expected content of the kernel: backends that take connections, with their weights.
 fn expected(model: &Model) -> BTreeMap<String, BTreeMap<String, i64>> {
     let mut frontends = BTreeMap::new();
     for service in 0..SERVICES {
@@ -105,7 +105,7 @@ fn expected(model: &Model) -> BTreeMap<String, BTreeMap<String, i64>> {
     frontends
 }
 
-/// Those of the first tier of the service's resolver that has any.
+/// Returns the backends of the first tier of the service's resolver that has any.
 fn of_tiers(model: &Model, service: u32) -> BTreeMap<String, i64> {
     let resolver = |of| model.resolvers.get(&of).copied().unwrap_or_default();
     let tiers = [Some((OWN, service)), resolver(service).failover];
@@ -305,7 +305,7 @@ fn resolve(world: &World, model: &mut Model, random: &mut Random, service: u32) 
     world.put("/v1/config", &entry);
 }
 
-/// What the kernel has, with weights.
+/// Returns the content of the kernel, with weights.
 fn found(world: &World) -> BTreeMap<String, BTreeMap<String, i64>> {
     let services = world.shunt("services");
     let frontends = services.as_array().unwrap().iter();

@@ -10,7 +10,7 @@ use crate::{
     world::{Plan, SERVED, SOON, WEB, World, ground, registration},
 };
 
-/// How far away dc2 is, in one direction.
+/// Distance of dc2, in one direction.
 const FAR: Duration = Duration::from_millis(20);
 
 /// The long line to it.
@@ -36,7 +36,7 @@ fn the_nearest_datacenter_with_somebody_serves() {
         let line = format!("address add {own} peer {other} dev far\nlink set far up\n");
         namespace.configure(&line).unwrap();
     }
-    // What dc2 says takes the long line, too.
+    // The answers of dc2 take the long line, too.
     let route = format!(
         "route add 192.168.16.0/24 via {} src {}\n",
         LINE[0], LINE[1]

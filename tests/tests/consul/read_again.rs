@@ -1,4 +1,4 @@
-//! Consul changes answers without another index: what they say counts all the same.
+//! Consul changes answers without another index: their content counts all the same.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 

@@ -9,10 +9,10 @@ use std::{
 
 use shunt_tests::Namespace;
 
-/// Where Consul is.
+/// Address of Consul.
 const CONSUL: &str = "127.0.0.1:8500";
 
-/// Where the relay is.
+/// Address of the relay.
 const HERE: &str = "127.0.0.1:8599";
 
 type Rule = Box<dyn Fn(&str) -> bool + Send>;
@@ -50,12 +50,12 @@ impl Relay {
         relay
     }
 
-    /// What an agent needs to ask here.
+    /// Returns the environment of an agent that uses the relay.
     pub(crate) fn environment() -> Vec<(String, String)> {
         vec![("CONSUL_HTTP_ADDR".to_owned(), HERE.to_owned())]
     }
 
-    /// Passes on what `passes` says from now on. All that is open is closed.
+    /// Passes on what `passes` selects from now on. All that is open is closed.
     pub(crate) fn change(&self, passes: impl Fn(&str) -> bool + Send + 'static) {
         *self.rule.lock().unwrap() = Box::new(passes);
         for stream in self.open.lock().unwrap().drain(..) {

@@ -1,4 +1,4 @@
-//! Tiers that the real Consul's resolver says, in another datacenter, too.
+//! Tiers of the real Consul's resolver, in another datacenter, too.
 
 use serde_json::{Value, json};
 use shunt_tests::addresses;

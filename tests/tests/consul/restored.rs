@@ -7,7 +7,7 @@ use shunt_tests::{Consul, addresses, wait_until};
 use crate::read_again::many;
 use crate::world::{Plan, SERVED, WEB, World, ground, is_current, registration};
 
-/// How long a restored catalog takes to be in the kernel: much less than the wait of a query, 64 s.
+/// Time that a restored catalog takes to be in the kernel: much less than the wait of a query, 64 s.
 const RESTORED: Duration = Duration::from_secs(5);
 
 #[test]

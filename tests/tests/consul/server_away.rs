@@ -1,4 +1,4 @@
-//! A Consul that is away, or is another one than before, takes nothing from anybody.
+//! A Consul that is away, or is another one than before, takes nothing from any client.
 
 use std::{
     thread,

@@ -36,10 +36,10 @@ const SERVER: u16 = 8600;
 struct Side<'a> {
     name: &'static str,
     node: &'static str,
-    /// Where its server is, and the server's address.
+    /// Namespace of its server, and the server's address.
     inside: &'a Namespace,
     server: IpAddr,
-    /// Where its gateway is, and the gateway's address.
+    /// Namespace of its gateway, and the gateway's address.
     edge: &'a Namespace,
     gateway: IpAddr,
     interfaces: &'a [&'a str],
@@ -120,7 +120,7 @@ impl Side<'_> {
         consul.put(self.inside, register, &beyond).unwrap();
     }
 
-    /// Starts the agent at its gateway. Gives with it what it keeps.
+    /// Starts the agent at its gateway. Returns with it what it keeps.
     fn translate(&self) -> (Agent, PinDir, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let frontend = |service: &str, port: u16| {

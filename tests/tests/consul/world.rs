@@ -15,16 +15,16 @@ use shunt_tests::{
 };
 use tempfile::TempDir;
 
-/// How long a change of the catalog takes to be in the kernel, on a machine with much else to do.
+/// Time that a change of the catalog takes to be in the kernel, on a machine with much else to do.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// How long to wait for an answer that is not to come.
+/// Time to wait for an answer that is not to come.
 pub(crate) const SILENCE: Duration = Duration::from_millis(700);
 
 /// A request's length.
 pub(crate) const REQUEST: usize = 100;
 
-/// Where the pods serve.
+/// Port of the pods.
 pub(crate) const SERVED: u16 = 8080;
 
 /// The address of `web`.
@@ -33,10 +33,10 @@ pub(crate) const VIP: &str = "10.200.0.1";
 /// The frontend of `web` there.
 pub(crate) const WEB: &str = "[[frontend]]\nservice = \"web\"\nvip = \"10.200.0.1\"\nport = 80\n";
 
-/// What the kernel has: the backends of each frontend that take connections, all as text.
+/// Content of the kernel: the backends of each frontend that take connections, all as text.
 pub(crate) type Frontends = BTreeMap<String, BTreeSet<String>>;
 
-/// How a world is to be.
+/// Settings of a world.
 pub(crate) struct Plan {
     pub(crate) consul: ConsulSettings,
     pub(crate) frontends: String,
@@ -162,7 +162,7 @@ impl World {
         self.sandbox.pod("pod-c").namespace()
     }
 
-    /// Tells Consul something.
+    /// Sends Consul a request.
     #[track_caller]
     pub(crate) fn put(&self, path: &str, body: &Value) -> String {
         self.consul.put(self.node(), path, body).unwrap()
@@ -180,7 +180,7 @@ impl World {
         self.put("/v1/catalog/deregister", &body);
     }
 
-    /// What `shunt` says at the agent's socket, as JSON.
+    /// Returns the output of `shunt` at the agent's socket, as JSON.
     pub(crate) fn shunt(&self, command: &str) -> Value {
         let socket = self.agent.socket().to_str().unwrap();
         let arguments = [command, "--socket", socket, "-o", "json"];
@@ -188,19 +188,19 @@ impl World {
         serde_json::from_str(&said.unwrap()).unwrap()
     }
 
-    /// What `shunt status` says to people.
+    /// Returns the text of `shunt status` for people.
     pub(crate) fn status_text(&self) -> String {
         let socket = self.agent.socket().to_str().unwrap();
         let arguments = ["status", "--socket", socket];
         run(agent_binary().to_str().unwrap(), &arguments).unwrap()
     }
 
-    /// What the agent says of its source.
+    /// Returns the agent's report on its source.
     pub(crate) fn source(&self) -> Value {
         self.shunt("status")["consul"].clone()
     }
 
-    /// What is in the kernel.
+    /// Returns the content of the kernel.
     pub(crate) fn frontends(&self) -> Frontends {
         let services = self.shunt("services");
         let frontends = services.as_array().unwrap().iter();
@@ -264,7 +264,7 @@ impl World {
         );
     }
 
-    /// Waits until what the agent says of its source is right.
+    /// Waits until the agent's report on its source is right.
     #[track_caller]
     pub(crate) fn await_source(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;

@@ -1,4 +1,4 @@
-//! A node whose agent has died, and nobody starts another.
+//! A node whose agent has died, and no other one starts.
 //!
 //! For an hour at 5,000 short connections a second directly, and at 400 a second through SNAT to one backend, a
 //! table of the default size is used up 69 times, and the source ports to that backend 50 times. Nothing of the
@@ -42,10 +42,10 @@ fn flags() -> [&'static str; 8] {
 const SHORT: u32 = 500;
 const LONG: u32 = 150_000;
 
-/// How long a service remembers its clients, in seconds.
+/// Time for which a service remembers its clients, in seconds.
 const AFFINITY: u32 = 600;
 
-/// Short connections; none may fail. Gives the source ports of those that came through SNAT.
+/// Short connections; none may fail. Returns the source ports of those that came through SNAT.
 fn many(target: Target, count: u32) -> Vec<u16> {
     let mut ports = Vec::new();
     for number in 0..count {

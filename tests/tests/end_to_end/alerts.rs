@@ -100,7 +100,7 @@ fn test_file(scenarios: &[Scenario]) -> String {
     text
 }
 
-/// Fails, with what promtool says, unless the alerts fire as they are to.
+/// Fails, with the output of promtool, unless the alerts fire as they are to.
 #[track_caller]
 fn evaluate(promtool: &Path, scenarios: &[Scenario]) {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -228,7 +228,7 @@ fn each_alert_fires_for_its_fault_and_none_for_a_good_agent() {
         });
     }
     assert_eq!(covered, alerts(), "each alert has its fault");
-    // A change that waits for less than a minute is nobody's concern, and neither are changes that come all the time.
+    // A change that waits for less than a minute raises no alert, and neither are changes that come all the time.
     let mut busy = good;
     for (series, values) in [
         (r#"shunt_oldest_change_seconds{ip_family="IPv4"}"#, 45),

@@ -1,5 +1,5 @@
-//! What several tests of attacks and of bad luck need: a world of both families, snapshots of it,
-//! connections from a certain port, and what is listed.
+//! Parts that several tests of attacks and of bad luck share: a world of both families, snapshots
+//! of it, connections from a certain port, and lists.
 
 use std::{io::ErrorKind, time::Duration};
 
@@ -70,7 +70,7 @@ pub(crate) fn listed(world: &World) -> Vec<(u16, String)> {
     listed
 }
 
-/// How many connections have given way before their time.
+/// Returns the number of connections that have given way before their time.
 pub(crate) fn early_drops(world: &World) -> u64 {
     let status = world.shunt(&["status", "-o", "json"]).json();
     status["conntrack_early_drop"].as_u64().unwrap()

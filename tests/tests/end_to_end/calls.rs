@@ -93,7 +93,7 @@ fn block_on<T>(client: impl Future<Output = T>) -> T {
     runtime.block_on(client)
 }
 
-/// How many frontends were added, changed, removed.
+/// Returns the numbers of frontends added, changed, removed.
 fn counts(applied: Result<tonic::Response<Applied>, Status>) -> [u64; 3] {
     let applied = applied.unwrap().into_inner();
     [applied.added, applied.changed, applied.removed]

@@ -1,4 +1,4 @@
-//! What the agent has to be allowed, and nothing more.
+//! The capabilities that the agent needs, and no more.
 
 use std::{
     env, fs,

@@ -10,7 +10,7 @@ use crate::{
     world::{REQUEST, World, all_answered},
 };
 
-/// For what must not be answered: an answer would be there long before.
+/// Time to wait for an answer that must not come: an answer would be there long before.
 const SILENCE: Duration = Duration::from_millis(300);
 
 #[test]

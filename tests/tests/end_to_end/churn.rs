@@ -1,4 +1,4 @@
-//! What it costs to go through this node: connections that are opened, used once and closed by the
+//! Cost of the way through this node: connections that are opened, used once and closed by the
 //! server first, so that its TIME_WAIT holds every port that they went on from.
 
 use std::{
@@ -24,12 +24,12 @@ const ROUNDS: usize = 5;
 const THREADS: u8 = 4;
 /// Longer than a lost SYN takes to be sent again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What an answer takes at most if no SYN had to be sent again: Linux repeats one at the earliest
+/// Largest time of an answer if no SYN had to be sent again: Linux repeats one at the earliest
 /// after two ticks (`TCP_TIMEOUT_MIN`), when a backend in TIME_WAIT has refused it.
 const SLOW: Duration = Duration::from_millis(8);
 const MESSAGE: [u8; 100] = [7; 100];
 
-/// What a round came to.
+/// Result of a round.
 struct Round {
     /// Connections a second.
     rate: f64,
@@ -45,7 +45,7 @@ fn serve(namespace: &Namespace, at: SocketAddr) {
             let listener = Arc::clone(&listener);
             thread::spawn(move || {
                 for stream in listener.incoming() {
-                    // What is wrong, the client sees.
+                    // The client sees what is wrong.
                     drop(stream.and_then(|stream| answer(&stream)));
                 }
             });

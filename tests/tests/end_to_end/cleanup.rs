@@ -1,4 +1,4 @@
-//! What is left afterwards: nothing.
+//! Remains after a cleanup: nothing.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Pods of network plugins: behind a bridge, and with a route each. Which interfaces are to be named.
+//! Pods of network plugins: behind a bridge, and with a route each. Interfaces that have to be named.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 

@@ -6,7 +6,7 @@ use shunt_tests::{Namespace, Server, Target, addresses, wait_until};
 
 use crate::world::{REQUEST, SERVED, World};
 
-/// How long the agent may take to see an interface.
+/// Time that the agent may take to see an interface.
 const SOON: Duration = Duration::from_secs(5);
 
 /// A pod that a network plugin has made; its servers end first.
@@ -43,7 +43,7 @@ impl CniPod {
         }
     }
 
-    /// Opens connections from it, all of which must be answered. Gives the names of those who answered
+    /// Opens connections from it, all of which must be answered. Returns the names of the pods that answered
     /// and the addresses that they saw.
     pub(crate) fn ask(&self, target: Target, times: u32) -> Vec<(String, IpAddr)> {
         asked(&self.namespace, target, times)
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// Opens connections from a namespace, all of which must be answered. Gives who answered, and the
+/// Opens connections from a namespace, all of which must be answered. Returns the pods that answered, and the
 /// addresses that they saw, each once.
 pub(crate) fn asked(from: &Namespace, target: Target, times: u32) -> Vec<(String, IpAddr)> {
     let mut seen: Vec<_> = from.enter(|| {
@@ -117,7 +117,7 @@ pub(crate) fn bridged_pods(world: &World, attached: &[&str]) -> [CniPod; 2] {
 }
 
 /// A pod of a routed plugin such as Calico: the node has a host route to it, and answers for its gateway, a
-/// link-local address that nobody has (`proxy_arp`).
+/// link-local address that no host has (`proxy_arp`).
 pub(crate) fn routed_pod(world: &World, interface: &str, address: &str) -> CniPod {
     let pod = CniPod::new(
         world,

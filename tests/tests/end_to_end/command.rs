@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::world::{World, binary};
 
-/// What a command left.
+/// Result of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) status: i32,
@@ -47,7 +47,7 @@ pub(crate) fn shunt(arguments: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that ends early reads nothing; its status says why.
+    // A command that ends early reads nothing; its status has the reason.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
     Ran {

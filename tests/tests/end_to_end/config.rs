@@ -106,7 +106,7 @@ fn an_unknown_field_is_an_error_for_a_check_and_a_warning_for_an_agent() {
     assert!(ran.errors.contains("laterField"), "{}", ran.errors);
 }
 
-/// What an agent says that is not to start with these flags.
+/// Returns the result of an agent that is not to start with these flags.
 fn refused(sandbox: &Sandbox, flags: &[&str]) -> Ran {
     let pins = PinDir::new();
     let socket = SocketPath::new();

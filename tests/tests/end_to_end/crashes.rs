@@ -1,6 +1,6 @@
 //! Agents that are killed at any instant.
 //!
-//! `SHUNT_KILLS` says how often, `SHUNT_SEED` makes a run again.
+//! `SHUNT_KILLS` sets the number, `SHUNT_SEED` makes a run again.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +19,17 @@ use crate::{
     world::{REQUEST, World, resync_with},
 };
 
-/// How often an agent is killed, unless told otherwise.
+/// Number of times that an agent is killed, by default.
 const KILLS: u64 = 30;
 const MANY_KILLS: u64 = 300;
 
 /// The longest time from the first event to the kill: the agent takes about as long for all.
 const LONGEST: u64 = 12_000;
 
-/// How many events an agent gets before it is killed.
+/// Number of events that an agent gets before it is killed.
 const EVENTS: usize = 40;
 
-/// What the tables are to hold of the changing services: the backends of each frontend.
+/// Expected content of the tables for the changing services: the backends of each frontend.
 type View = BTreeMap<Key, Vec<(Ipv4Addr, u16)>>;
 
 /// Services by their ports, each with the last bytes of its backends' addresses.
@@ -81,7 +81,7 @@ fn view(services: &Services) -> View {
     view
 }
 
-/// Changes one of the services; gives the event that says so.
+/// Changes one of the services; returns the event for that.
 fn change(services: &mut Services, random: &mut Random) -> String {
     let port = 1000 + random.below(4) as u16;
     if random.below(5) == 0 {

@@ -140,7 +140,8 @@ fn side_by_side(first: Target, second: Target) -> Result<(), Failure> {
     second.reset()
 }
 
-/// How many such pairs fail, of how many: where the direct one is the later, and where it is the first.
+/// Returns the number of such pairs that fail, and of all: where the direct one is the later, and where it is
+/// the first.
 fn failures(client: &Namespace) -> ([usize; 2], usize) {
     let through = Service::new(Transport::Tcp).cluster_ip();
     let direct = Target::tcp((addresses::POD_A, SERVED).into());
@@ -160,7 +161,7 @@ fn failures(client: &Namespace) -> ([usize; 2], usize) {
     (failed, usize::from(PAIRS))
 }
 
-/// How many pairs of each order are tried beside a control.
+/// Number of pairs of each order that are tried beside a control.
 const PAIRS: u16 = 20;
 
 #[test]

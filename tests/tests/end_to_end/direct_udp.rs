@@ -1,5 +1,5 @@
 //! Datagrams to a pod itself, from ports whose datagrams reach the same pod through a service too: DNS by a ClusterIP
-//! and by a headless service, say.
+//! and by a headless service, for example.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -19,19 +19,19 @@ use crate::{
     world::{REQUEST, binary},
 };
 
-/// How many bytes a transfer has, and no multiple of anything.
+/// Sizes of a transfer, in bytes, and no multiple of anything.
 const BYTES: (u64, u64) = ((48 << 20) + 12_345, (1 << 30) + 12_345);
 
-/// How long the client's packets come by one node.
+/// Time for which the client's packets come by one node.
 const STAY: Duration = Duration::from_millis(20);
 
-/// How many envelopes each of the other nodes sends at least.
+/// Least number of envelopes that each of the other nodes sends.
 const MOVED: u64 = 100;
 
-/// How long a transfer goes on for that at most.
+/// Limit of a transfer's duration for that.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How long nobody answers where a client gives up.
+/// Time without an answer after which a client gives up.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The ports that clients ask from: enough for both backends to get some.
@@ -94,7 +94,7 @@ fn assert_by_driver(world: &World, node: Place, xdp: &str, before: [u64; 2]) {
     }
 }
 
-/// How many envelopes a node has sent, and how many packets got no further than its driver.
+/// Returns the number of envelopes that a node has sent, and of packets that got no further than its driver.
 fn sent(world: &World, node: Place) -> [u64; 2] {
     ["wrapped", "xdp"].map(|counter| world.counted(node, counter))
 }
@@ -148,7 +148,7 @@ fn transfer(xdp: &str) {
         world.go_by(A);
         connection.reset().unwrap();
     }
-    // The first nodes have nothing of it, and nobody else has answered.
+    // The first nodes have nothing of it, and no other host has answered.
     assert_eq!(world.counted(A, "connection"), 0);
     assert!(world.counted(B, "unwrapped") > 0);
 }
@@ -240,7 +240,7 @@ fn a_node_port_is_answered_from_the_node_that_was_asked() {
     }
 }
 
-/// Where envelopes come from, if not from their node.
+/// Ranges of the envelopes' sources, if not the node's address.
 const SOURCES: [&str; 4] = [
     "--dsr-source-range",
     "172.16.0.0/12",
@@ -368,7 +368,7 @@ fn stay_with_draining(forwarding: &str, xdp: &str) {
             let sent = world.client.enter(|| connection.send(4 << 20));
             assert!(sent.is_ok(), "{fields} {family:?} by {place:?}: {sent:?}");
         }
-        // Whoever comes now gets another one, and stays there.
+        // A client that comes now gets another one, and stays there.
         for family in Family::BOTH {
             world.client.enter(|| {
                 for port in ports.by_ref().take(6).collect::<Vec<u16>>() {

@@ -8,10 +8,10 @@ use crate::{
     dual_stack::Family,
 };
 
-/// What fits between the router and the backend's node.
+/// MTU between the router and the backend's node.
 const NARROW: u16 = 1400;
 
-/// How many bytes a transfer has: several congestion windows.
+/// Sizes of a transfer, in bytes: several congestion windows.
 const BYTES: (u64, u64) = ((4 << 20) + 321, (64 << 20) + 321);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Three nodes behind a router, which says by which of them a client's packets come.
+//! Three nodes behind a router, which decides by which of them a client's packets come.
 //!
 //! ```text
 //!   client ---- router ---- node-a   (no pods)
@@ -30,7 +30,7 @@ use crate::{
 pub(crate) const CLIENT: &str = "198.51.100.50";
 /// The router's end of its link.
 const ROUTER: &str = "198.51.100.1";
-/// Where the client finds the service.
+/// Address of the service for the client.
 const EXTERNAL_IP: &str = "203.0.113.7";
 const PORT: u16 = 80;
 const NODE_PORT: u16 = 30080;
@@ -68,7 +68,7 @@ impl Place {
         ip(&format!("192.168.{}.1", self.number))
     }
 
-    /// Where its pod serves.
+    /// Returns the address that its pod serves at.
     pub(crate) fn pod(self) -> SocketAddr {
         SocketAddr::new(ip(&format!("10.1.{}.3", self.number)), SERVED)
     }
@@ -149,7 +149,7 @@ impl World {
             }
         }
         if xdp == "native" {
-            // A far end without a program is not told of what the driver of a pair sends back (veth_xdp_flush of
+            // A far end without a program is not notified of what the driver of a pair sends back (veth_xdp_flush of
             // drivers/net/veth.c): it would find it with the next packet.
             passing = ALL.map(|place| passing_at(&router, place.name)).into();
         }
@@ -220,7 +220,7 @@ impl World {
         Target::new(self.transport, address)
     }
 
-    /// What `shunt status` says at a node, with these further arguments.
+    /// Runs `shunt status` at a node, with these further arguments.
     pub(crate) fn status(&self, place: Place, arguments: &[&str]) -> Ran {
         self.shunt(place, &[&["status"], arguments].concat())
     }
@@ -231,12 +231,12 @@ impl World {
         shunt_at(node.agent.socket(), arguments, "")
     }
 
-    /// Where a node's processes run.
+    /// Returns the namespace of a node's processes.
     pub(crate) fn node(&self, place: Place) -> &Namespace {
         &self.nodes[usize::from(place.number) - 1].namespace
     }
 
-    /// What a node has counted.
+    /// Returns a node's counter.
     pub(crate) fn counted(&self, place: Place, counter: &str) -> u64 {
         let status = self.status(place, &["-o", "json"]).json();
         status["counters"][counter].as_u64().unwrap()
@@ -385,7 +385,7 @@ fn addresses_of(nodes: &[Place]) -> serde_json::Map<String, Value> {
         .collect()
 }
 
-/// What a node is told of the cluster.
+/// Returns a node's Resync of the cluster.
 fn resync(place: Place, service: &Value) -> String {
     let interfaces = if place.has_pod {
         vec!["eth0", "pod"]
@@ -403,7 +403,7 @@ fn resync(place: Place, service: &Value) -> String {
     .to_string()
 }
 
-/// The service as a node is told of it.
+/// The service in a node's events.
 fn service(at: Place, transport: Transport, forwarding: &str) -> Value {
     let backends: Vec<Value> = ALL
         .into_iter()

@@ -16,7 +16,7 @@ use crate::{
     world::{REQUEST, SERVED, World, all_answered, all_answered_outside, binary, resync},
 };
 
-/// How long the log may take.
+/// Time that the log may take.
 const SOON: Duration = Duration::from_secs(5);
 
 /// So many connections miss one of three equal backends in one of 10^17 runs.
@@ -298,7 +298,7 @@ fn a_family_that_is_left_out_is_not_translated_and_that_is_said() {
     let service = service(&world, Transport::Tcp, &["pod-a"]);
     world.add(&service);
     world.ask_from_pod(service.cluster_ip(), 10);
-    // It is said after the event is acknowledged.
+    // It is logged after the event is acknowledged.
     wait_until("what is left out is said", SOON, || {
         let log = world.agent.log();
         let is_said =

@@ -29,7 +29,7 @@ const CONNTRACK: [&str; 2] = ["32768", "524288"];
 /// answered before all of them have been given anew, also on a machine with little to spare.
 const PORTS: [(&str, u64); 2] = [("20000-28191", 8191), ("1024-29999", 28_961)];
 
-/// What a flood consists of.
+/// The packets of a flood.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Syn,
@@ -50,10 +50,10 @@ struct Flood {
     stop: AtomicBool,
 }
 
-/// How long a flood may take to be one, where others want the processors, too.
+/// Limit of the time until a flood is one, where others need the processors, too.
 const AT_MOST: Duration = Duration::from_mins(2);
 
-/// Sends a flood at a target until told to stop.
+/// Sends a flood at a target until it has to stop.
 fn send(kind: Kind, family: Family, target: Target, rate: u32, flood: &Flood) {
     let to = family.target(target).address();
     let is_v6 = to.is_ipv6();
@@ -88,7 +88,7 @@ fn send(kind: Kind, family: Family, target: Target, rate: u32, flood: &Flood) {
     }
 }
 
-/// What became of honest clients.
+/// Results of honest clients.
 #[derive(Debug, Default)]
 struct Honest {
     served: AtomicU64,

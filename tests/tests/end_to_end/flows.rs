@@ -16,13 +16,13 @@ use crate::{
     world::{REQUEST, SERVED, World},
 };
 
-/// How many connections are opened at most until each backend has one.
+/// Largest number of connections that are opened until each backend has one.
 const TRIES: usize = 200;
 
-/// How many bytes a connection carries each time: several segments.
+/// Number of bytes that a connection carries each time: several segments.
 const CARRIED: usize = 50_000;
 
-/// How long datagrams pause while something else is done.
+/// Pause of the datagrams while something else is done.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Flows with what was seen of each when it was opened.

@@ -12,18 +12,18 @@ use crate::{
     world::{REQUEST, World},
 };
 
-/// Who makes it up.
+/// The pod that forges it.
 const FORGER: &str = "pod-a";
 
-/// How many such packets are sent each time.
+/// Number of such packets that are sent each time.
 const PACKETS: u64 = 6;
 
-/// How many UDP datagrams of both families a host has received.
+/// Returns the number of UDP datagrams of both families that a host has received.
 fn received(host: &Namespace) -> u64 {
     host.counter("UdpInDatagrams").unwrap() + host.counter("Udp6InDatagrams").unwrap()
 }
 
-/// How many packets from this source, one after the other of one flow, get to `backend`.
+/// Returns the number of packets from this source, one after the other of one flow, that get to `backend`.
 fn come(world: &World, backend: &str, target: Target, source: IpAddr) -> u64 {
     let backend = world.sandbox.pod(backend).namespace();
     let before = received(backend);

@@ -9,10 +9,10 @@ use crate::{
     world::{REQUEST, World},
 };
 
-/// Nobody answers here.
+/// No server answers here.
 const UNSERVED: u16 = 9;
 
-/// The log says so when connections are counted.
+/// The log shows it when connections are counted.
 const SOON: Duration = Duration::from_secs(10);
 
 #[test]

@@ -28,7 +28,7 @@ fn counted(world: &World, counter: &str) -> u64 {
     status["counters"][counter].as_u64().unwrap_or(0)
 }
 
-/// The event that says which ranges the services of these worlds have.
+/// The event with the ranges of these worlds' services.
 fn ranges() -> String {
     json!({ "event": "UpdateServiceCidrs", "new": ["10.96.0.0/16", "fd00:10:96::/112"] })
         .to_string()
@@ -40,7 +40,7 @@ fn guarded() -> Option<World> {
     Some(world)
 }
 
-/// Asks once by ICMP whether the address is there. Gives how long the answer took.
+/// Asks once by ICMP whether the address is there. Returns how long the answer took.
 fn ping(from: &Namespace, address: IpAddr, payload: usize) -> Option<Duration> {
     from.set("net/ipv4/ping_group_range", "0 0").unwrap();
     let (domain, protocol, kind) = match address {
@@ -264,7 +264,7 @@ fn processes_of_the_node_are_told_at_once_too() {
     }
     let mut caller = host.caller();
     caller.calls("open t tcp4; connect t 10.96.0.10:80 -> ok; send t text; recv t -> pod-a");
-    // What is in no range is nobody's business.
+    // An address in no range is not guarded.
     caller.calls("open u udp4; sendto u 198.51.100.50:81 text");
     assert_eq!(
         (host.count("socket_reject"), host.count("socket_drop")),

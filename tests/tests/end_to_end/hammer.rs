@@ -1,7 +1,7 @@
 //! No empty window: a service is hammered with new connections while its backends are replaced
 //! as fast as the agent can.
 //!
-//! `SHUNT_REPLACEMENTS` says how often.
+//! `SHUNT_REPLACEMENTS` sets the number.
 
 use std::{
     env,
@@ -24,15 +24,15 @@ use crate::world::{REQUEST, World, resync_with};
 /// Room for the entries of some minutes: connections are made faster than they are forgotten.
 const CONNTRACK: &str = "2097152";
 
-/// How often the set is replaced, unless told otherwise.
+/// Number of times that the set is replaced, by default.
 const REPLACEMENTS: u64 = 5000;
 const MANY_REPLACEMENTS: u64 = 50_000;
 
 /// Every so many replacements come as a Resync.
 const RESYNC: u64 = 50;
 
-/// How many connections are waited for at every so many replacements, so that a fast agent does
-/// not run ahead of the clients.
+/// Number of connections to wait for, and of replacements between two waits, so that a fast agent
+/// does not run ahead of the clients.
 const BREATH: (u64, u64) = (50, 10);
 
 /// The pause between two requests of one flow or connection; connections are hammered without.
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The ports that each backend pod serves: nine backends in all.
 const PORTS: [u16; 3] = [8080, 8081, 8082];
 
-/// How many backends a set has.
+/// Number of backends of a set.
 const SET: usize = 3;
 
 const CLUSTER_IP: &str = "10.96.0.10";

@@ -41,7 +41,7 @@ fn dying_after(step: &str) -> Scripted {
     Scripted::with(&[("SHUNT_DIE_AFTER", step.as_ref())])
 }
 
-/// What is pinned is of our layout, and nothing is left of another.
+/// Checks that the pinned tables are of our layout, and that nothing is left of another.
 fn assert_handed_over(pins: &PinDir) {
     assert_eq!(layout(pins)[0], STATE_LAYOUT);
     let tables = tables(pins);
@@ -58,7 +58,7 @@ fn assert_handed_over(pins: &PinDir) {
     assert_eq!(drafts.count(), 0, "{tables:?}");
 }
 
-/// How many connections there is room for.
+/// Returns the number of connections that there is room for.
 fn capacity(world: &World) -> u64 {
     let status = world.shunt(&["status", "-o", "json"]).json();
     let tables = status["tables"].as_array().unwrap();
@@ -257,7 +257,7 @@ fn fill(pod: &Namespace, target: Target) -> Vec<Connection> {
 }
 
 /// A handover from `first`, whose table is small and full, ends when that table decides no more and
-/// nobody makes room there.
+/// no agent makes room there.
 fn has_room(first: &Path) {
     let Some(mut world) = World::of(first, &SMALL) else {
         return;

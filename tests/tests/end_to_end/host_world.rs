@@ -22,7 +22,7 @@ pub(crate) struct HostWorld {
 }
 
 impl HostWorld {
-    /// Whose connections are translated is `mode`, if these are those of the cgroup's processes.
+    /// Sets up a node that translates the connections of the cgroup's processes in this `mode`.
     pub(crate) fn new(mode: &str) -> Option<Self> {
         Self::with_flags(mode, &[])
     }
@@ -74,7 +74,7 @@ impl HostWorld {
         Some(host)
     }
 
-    /// Tells the agent the nodes' addresses of both families.
+    /// Sends the agent the nodes' addresses of both families.
     pub(crate) fn know_nodes(&mut self) {
         let mut event: Value = serde_json::from_str(&resync()).unwrap();
         let nodes = [addresses::NODE, addresses::NODE2];
@@ -82,7 +82,7 @@ impl HostWorld {
         self.world.apply(&event.to_string());
     }
 
-    /// A process of the node that makes the system calls it is told.
+    /// A process of the node that makes the system calls of a test.
     pub(crate) fn caller(&self) -> Caller {
         Caller::start(&self.cgroup, self.world.sandbox.node())
     }
@@ -94,7 +94,7 @@ impl HostWorld {
         Caller::start_by(&self.cgroup, node, Path::new("unshare"), &unshare)
     }
 
-    /// What a process of the node says that asks `target`, or why it has no answer.
+    /// Returns the result of a process of the node that connects to `target`, or the reason why it has no answer.
     pub(crate) fn ask(&self, way: &str, target: SocketAddr) -> Result<Value, String> {
         ask(&self.cgroup, self.world.sandbox.node(), way, target)
     }
@@ -119,7 +119,7 @@ pub(crate) fn flags<'a>(mode: &'a str, cgroup: &'a Cgroup) -> [&'a str; 4] {
     ["--socket-lb", mode, "--cgroup", path]
 }
 
-/// What a process of the cgroup in the namespace says that asks `target`.
+/// Returns the result of a process of the cgroup in the namespace that connects to `target`.
 pub(crate) fn ask(
     cgroup: &Cgroup,
     namespace: &Namespace,
@@ -132,7 +132,7 @@ pub(crate) fn ask(
     Ok(serde_json::from_str(&said).unwrap())
 }
 
-/// An IPv4 address as an IPv6 socket says it.
+/// An IPv4 address as an IPv6 socket has it.
 pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
     let SocketAddr::V4(v4) = address else {
         panic!("{address} is none of IPv4");

@@ -1,4 +1,4 @@
-//! What the agent answers over HTTP.
+//! The agent's answers over HTTP.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},

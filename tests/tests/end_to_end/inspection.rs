@@ -1,4 +1,4 @@
-//! What is shown of the agent and of the kernel.
+//! The views of the agent and of the kernel.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What `cargo xtask dist` makes, installed.
+//! The packages of `cargo xtask dist`, installed.
 
 use std::{
     fs, iter,

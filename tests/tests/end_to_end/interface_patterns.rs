@@ -15,7 +15,7 @@ use crate::{
 
 const POD_E: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 6));
 
-/// How long the agent may take to see an interface.
+/// Time that the agent may take to see an interface.
 const SOON: Duration = Duration::from_secs(5);
 
 /// For a connection that is not translated.

@@ -16,7 +16,7 @@ use crate::{
 
 const POD_E: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 1, 6));
 
-/// How long the agent may take to see an interface.
+/// Time that the agent may take to see an interface.
 const SOON: Duration = Duration::from_secs(5);
 
 /// For one connection that may come too early.
@@ -143,7 +143,7 @@ fn an_interface_has_the_programs_for_what_its_packets_begin_with() {
         };
         assert_eq!(attached(&world), expected, "after {add}");
 
-        // The next agent gives each link the right program, too.
+        // The next agent attaches the right program to each link, too.
         world = world.stopped().start(&[]);
         assert_eq!(attached(&world), expected, "after {add} and a restart");
         world.apply(&resync_with(&[service.json()]));

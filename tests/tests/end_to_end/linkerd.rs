@@ -15,7 +15,7 @@ use crate::world::{World, binary};
 
 const WEB: &str = "+10.1.1.3:8080(web-1) +10.1.2.3:8080(web-2)";
 
-/// What `Get` and `GetProfile` say first of a path.
+/// First answers of `Get` and `GetProfile` for a path.
 const CASES: &[(&str, &str, &str)] = &[
     // A service, by all its addresses and by its name.
     ("10.96.0.10:80", WEB, "web.default.svc.cluster.local"),
@@ -103,7 +103,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "none",
         "tiers.default.svc.cluster.local -> web.default.svc.cluster.local:80*1",
     ),
-    // What runs at addresses of its own, and at its node's.
+    // Workloads at addresses of their own, and at their node's.
     (
         "10.1.1.3:9999",
         "+10.1.1.3:9999(web-1)",
@@ -146,7 +146,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "endpoint 172.16.0.1:80(vm)",
     ),
     ("172.16.0.1:81", "+172.16.0.1:81", "unknown"),
-    // Nobody's.
+    // Addresses without an owner.
     ("192.0.2.1:7", "+192.0.2.1:7", "unknown"),
     ("[fd00::9]:11211", "+[fd00::9]:11211", "unknown opaque"),
 ];

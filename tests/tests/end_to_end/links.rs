@@ -20,11 +20,11 @@ use crate::{
     world::World,
 };
 
-/// Who is behind the tun interface.
+/// Address of the client behind the tun interface.
 const CLIENT: &str = "10.9.9.2";
 const CLIENT_PORT: u16 = 50_000;
 
-/// How long a frame may take.
+/// Time that a frame may take.
 const SOON: Duration = Duration::from_secs(4);
 
 /// A world whose node has a tun interface with a client behind it.
@@ -181,7 +181,7 @@ fn a_frame_of_a_vlan_is_left_alone_and_one_with_a_priority_is_not() {
             let frame = [&addresses[..], tags, ether_type, &packet].concat();
             let before = requests(&world);
             pod.enter(|| send_frame("eth0", &frame));
-            // Whoever sends a plain one after it has waited for it.
+            // A wait for a plain one after it is a wait for it, too.
             let plain = [&addresses[..], ether_type, &packet].concat();
             pod.enter(|| send_frame("eth0", &plain));
             wait_until("the plain frame is counted", SOON, || {
@@ -194,7 +194,7 @@ fn a_frame_of_a_vlan_is_left_alone_and_one_with_a_priority_is_not() {
     }
 }
 
-/// How many packets were sent on to backends.
+/// Returns the number of packets sent on to backends.
 fn requests(world: &World) -> u64 {
     let status = world.shunt(&["status", "-o", "json"]).json();
     status["counters"]["request"].as_u64().unwrap()
@@ -211,7 +211,7 @@ fn send_frame(interface: &str, frame: &[u8]) {
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_ifindex = if_nametoindex(interface).unwrap().cast_signed();
-    // SAFETY: the frame and the address are as long as is said.
+    // SAFETY: the frame and the address have the lengths that are passed.
     let sent = unsafe {
         libc::sendto(
             socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Pods whose addresses nobody knows beforehand: what tells them is kube-proxy's modes. And
+//! Pods whose addresses are not known beforehand: kube-proxy's modes detect them. And
 //! `--masquerade-all`.
 
 use std::{collections::BTreeSet, net::IpAddr};

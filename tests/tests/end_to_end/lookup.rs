@@ -1,4 +1,4 @@
-//! Who is behind an address, by the command.
+//! The owner of an address, by the command.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,7 +13,7 @@ use crate::{
     world::{World, binary},
 };
 
-/// What runs besides the services.
+/// Returns the workloads beside the services.
 fn workloads() -> String {
     json!({
         "event": "UpdateWorkloads",
@@ -164,7 +164,7 @@ fn the_command_follows_an_address() {
     assert_eq!(changed["removes"][0]["ip"], json!(a.ip()));
     assert!(changed["generation"].as_u64() > added["generation"].as_u64());
     assert_eq!(changed["empty"], Value::Null, "there is no gap");
-    // Whoever follows hears of the agent's end.
+    // A follower hears of the agent's end.
     world.agent.stop().unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(2));
 }

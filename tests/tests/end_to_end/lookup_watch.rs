@@ -28,10 +28,10 @@ use crate::{
     world::{World, binary, resync},
 };
 
-/// How long a change may take to those who follow, with much else to do on the machine.
+/// Time that a change may take to reach followers, with much else to do on the machine.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What a client has put together: the endpoints' weights.
+/// A client's state, built from the answers: the endpoints' weights.
 type Known = BTreeMap<(IpAddr, u32), u32>;
 
 async fn connect(world: &World) -> Channel {
@@ -227,7 +227,7 @@ fn who_follows_again_after_a_restart_sees_no_gap() {
             let mut changes = follow(channel, "10.96.0.10").await;
             next(&mut changes).await
         });
-        // It has asked by now, or asks later: what it is told is the same.
+        // It has asked by now, or asks later: its answer is the same.
         tokio::time::sleep(Duration::from_millis(50)).await;
         world.apply(&snapshot);
         let first = following.await.unwrap();

@@ -18,7 +18,7 @@ use crate::{
     world::REQUEST,
 };
 
-/// What one attack sends, and how often.
+/// Packets of each attack, and the number of its repetitions.
 const ATTACKS: [&[What]; 3] = [
     &[What::Fin { number: 0 }, What::Syn],
     &[What::Reset, What::Syn],
@@ -26,11 +26,12 @@ const ATTACKS: [&[What]; 3] = [
 ];
 const TIMES: usize = 3;
 
-/// What a server sends to a client that reads on, and more than the sockets of both sides hold.
+/// Size of a server's transfer to a client that reads on, and a size beyond what the sockets of both sides
+/// hold, in bytes.
 const SENT: u64 = 8 << 20;
 const HELD: u64 = 16 << 20;
 
-/// Somebody who knows the ends of connections, and none of their sequence numbers.
+/// A third party that knows the ends of connections, and none of their sequence numbers.
 struct Third<'a> {
     from: &'a Namespace,
     random: Random,
@@ -100,7 +101,7 @@ fn survives(
     closing.receive().map(drop)
 }
 
-/// Tries each attack on connections of clients here and outside. Gives what became of them.
+/// Tries each attack on connections of clients here and outside. Returns what became of them.
 fn survivors(sandbox: &Sandbox, families: &[Family]) -> Vec<(String, Result<(), Failure>)> {
     let web = Service::new(Transport::Tcp);
     let mut third = Third {

@@ -1,4 +1,4 @@
-//! Two nodes that were told the same in another order, and a client whose packets come now by the one
+//! Two nodes that got the same events in another order, and a client whose packets come now by the one
 //! and now by the other.
 
 use std::{collections::BTreeSet, net::SocketAddr};
@@ -73,7 +73,7 @@ impl World {
         outside.configure(&route).unwrap();
     }
 
-    /// Who answers the client at each of its ports.
+    /// Returns the answers to the client at each of its ports.
     fn answers(&self, service: &Service, transport: Transport) -> Vec<Answer> {
         self.sandbox.outside().enter(|| {
             PORTS

@@ -24,7 +24,7 @@ fn event(name: &str, cluster_ip: &str, backends: u32) -> String {
     .to_string()
 }
 
-/// Where the log says that an event of these words was applied.
+/// Returns the index of the log line on which an event with these words was applied.
 fn applied_at(log: &str, words: &str) -> Option<usize> {
     log.lines()
         .position(|line| line.contains(words) && line.contains(" writes"))
@@ -58,7 +58,7 @@ fn other_events_take_effect_while_a_large_table_is_made_and_those_of_its_service
     let Some(mut world) = World::with_flags(FLAGS) else {
         return;
     };
-    // 16,777,213 entries. The second line comes after the first: nobody waits for that one's answer.
+    // 16,777,213 entries. The second line comes after the first: no client waits for that one's answer.
     let wide = event("wide", "10.96.0.1", 10_000);
     let next = event("next", "10.96.0.2", 1);
     world.agent.send(&[wide, next]).unwrap();

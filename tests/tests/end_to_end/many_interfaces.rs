@@ -19,11 +19,11 @@ use crate::{
 /// Both ends of each pair.
 const INTERFACES: usize = 500;
 
-/// How long all of it may take. One after the other without expedited grace periods takes 14 s, in which
-/// nothing else was done.
+/// Limit of the time for all of it. One after the other without expedited grace periods takes 14 s, in
+/// which nothing else was done.
 const ATTACHED: Duration = Duration::from_secs(3);
 
-/// How long one event may be held up.
+/// Time that one event may be held up.
 const HELD_UP: Duration = Duration::from_secs(2);
 
 /// An agent that is started with a soft limit which 500 interfaces exceed.
@@ -48,7 +48,7 @@ impl Drop for Limited {
     }
 }
 
-/// How many interfaces are in each state, as the status shows it.
+/// Returns the number of interfaces in each state, as the status shows it.
 fn states(world: &World) -> (usize, usize) {
     let status = world.shunt(&["status", "-o", "json"]).json();
     let interfaces = status["interfaces"].as_array().unwrap();

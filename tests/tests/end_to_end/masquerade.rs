@@ -24,10 +24,10 @@ const PORTS: [u16; 3] = [20_000, 20_001, 20_002];
 /// A client's ports.
 const CLIENT_PORTS: [u16; 3] = [25_400, 25_401, 25_402];
 
-/// After how long a client sends a second SYN (RFC 6298 2.1), less some.
+/// Time until a client sends a second SYN (RFC 6298 2.1), less some.
 const SECOND_SYN: Duration = Duration::from_millis(900);
 
-/// The flag that has SNAT give [`PORTS`].
+/// The flag that has SNAT assign [`PORTS`].
 fn snat_ports() -> String {
     let [first, .., last] = PORTS;
     format!("--snat-ports={first}-{last}")
@@ -89,7 +89,7 @@ fn from_pod(world: &World, family: Family, transport: Transport) -> Open {
     world.client_pod().enter(|| Open::new(backend, transport))
 }
 
-/// All are answered, in turn; the backend sees each at this source, at a port of its own. Gives these.
+/// All are answered, in turn; the backend sees each at this source, at a port of its own. Returns these.
 #[track_caller]
 fn ports(source: IpAddr, all: &mut [&mut Open]) -> Vec<u16> {
     let mut ports = Vec::new();

@@ -1,4 +1,4 @@
-//! The metrics of the real agent: what documents, dashboards and alerts say of them.
+//! The metrics of the real agent, and their use in documents, dashboards and alerts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,7 +69,7 @@ pub(crate) fn scrape(world: &World, headers: &[&str]) -> HttpAnswer {
     node.enter(|| http_get(address, "/metrics", headers).unwrap())
 }
 
-/// A file with this text that nobody else may read.
+/// A file with this text that no other user may read.
 fn private_file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -173,7 +173,7 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The metrics of ours that an expression names, by what they are called where their type is said.
+/// The metrics of ours that an expression names, by their names at their type.
 fn named(expression: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     expression.split(move |c| !part(c)).filter(|word| {

@@ -1,4 +1,4 @@
-//! `shunt monitor`: what those who watch are told, and that nobody else notices.
+//! `shunt monitor`: the reports to watchers, which no other client notices.
 
 use std::{
     collections::BTreeSet,
@@ -19,14 +19,14 @@ use crate::{
     world::{REQUEST, World, binary},
 };
 
-/// How long something may take that is done at once.
+/// Time that something may take that is done at once.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What the agent's log says when programs tell, and when they do no longer.
+/// The agent's log lines for the begin and the end of the programs' reports.
 const BEGUN: &str = "tell of connections: somebody watches";
 pub(crate) const ENDED: &str = "tell of connections no longer";
 
-/// Somebody who watches, until it is dropped.
+/// A watcher, until it is dropped.
 pub(crate) struct Monitor {
     child: Child,
     lines: Receiver<String>,
@@ -56,7 +56,7 @@ impl Monitor {
         Self { child, lines }
     }
 
-    /// The first who watches: gives it when the programs tell.
+    /// The first watcher: returns it when the programs report.
     pub(crate) fn first(world: &World, arguments: &[&str]) -> Self {
         let begun = said(world, BEGUN);
         let monitor = Self::spawn(world, arguments);
@@ -86,7 +86,7 @@ impl Drop for Monitor {
     }
 }
 
-/// How often the agent's log says this.
+/// Returns the number of times that this is in the agent's log.
 pub(crate) fn said(world: &World, what: &str) -> usize {
     world.agent.log().matches(what).count()
 }

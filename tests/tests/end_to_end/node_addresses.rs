@@ -19,7 +19,7 @@ use crate::{
 const LATE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 17, 10));
 const LATE_NODE2: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 17, 20));
 
-/// How long the agent may take to see an address.
+/// Time that the agent may take to see an address.
 const SOON: Duration = Duration::from_secs(5);
 
 /// For one connection that may come too early.

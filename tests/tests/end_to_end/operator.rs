@@ -1,4 +1,4 @@
-//! What an operator asks and does on one node.
+//! An operator's commands on one node.
 
 use std::{fs, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// What a column of a table says in the row that begins with `key`.
+/// Returns a column's cell in the row of a table that begins with `key`.
 fn cell(table: &str, key: &str, column: &str) -> String {
     let mut lines = table.lines();
     let heading = lines.next().unwrap();
@@ -73,7 +73,7 @@ fn drained_endpoints_get_no_new_connection_whatever_events_and_restarts_say() {
     let of_a = found.lines().find(|line| line.contains(&a.to_string()));
     assert!(of_a.unwrap().contains(" 0 "), "its weight: {found}");
 
-    // Events say what they always said.
+    // Events have the same content as always.
     world.update(&service);
     all_at_b(&world);
     world.apply(&snapshot);
@@ -455,7 +455,7 @@ fn what_is_watched_is_asked_again() {
         let line = lines.next().unwrap().unwrap();
         assert!(line.contains("\"connections\":0"), "{line}");
     }
-    // It ends when nobody reads it any more.
+    // It ends when its output is not read any more.
     drop(lines);
     let ended = wait_until("it ends", SOON, || child.try_wait().unwrap());
     if ended.is_err() {

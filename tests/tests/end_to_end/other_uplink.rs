@@ -26,15 +26,15 @@ const ROUTER: &str = "172.20.0.2";
 /// The way of the pods' own traffic.
 const TABLE: &str = "2";
 
-/// How long the agent may take to see a rule.
+/// Time that the agent may take to see a rule.
 const SOON: Duration = Duration::from_secs(5);
 
-/// For what is not answered.
+/// Time to wait for what is not answered.
 const SHORT: Duration = Duration::from_millis(300);
 
 const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
 
-/// How many connections are made.
+/// Number of connections to make.
 const SOME: u32 = 50;
 
 /// Brings up the second uplink. Its router takes nothing.

@@ -12,14 +12,14 @@ use shunt_tests::{Continuous, Forward, SocketPath, Target, Transport, by_length,
 
 use crate::world::{REQUEST, SERVED, World, resync_with};
 
-/// How many services a page has to bear.
+/// Number of services that a page has to bear.
 const MANY: usize = 5000;
 
-/// How soon a screen shows what it is for.
+/// Time that a screen may take to show what it is for.
 const SHOWN: Duration = Duration::from_secs(30);
 
-/// What drives the browser: the folder of playwright, `SHUNT_PLAYWRIGHT` or where `cargo xtask test` puts
-/// it. `None`, with a word about it, if there is none.
+/// Returns the driver of the browser: the folder of playwright, `SHUNT_PLAYWRIGHT` or where `cargo xtask
+/// test` puts it. `None`, with a message, if there is none.
 fn playwright() -> Option<PathBuf> {
     let given = env::var_os("SHUNT_PLAYWRIGHT").map(PathBuf::from);
     let found = given.unwrap_or_else(|| output().join("playwright"));
@@ -64,7 +64,7 @@ impl Shown {
         })
     }
 
-    /// Runs a script of `tests/page`; whatever it finds wrong fails the test. Gives what it has printed.
+    /// Runs a script of `tests/page`; whatever it finds wrong fails the test. Returns what it has printed.
     fn run(&self, script: &str, arguments: &[&str]) -> String {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
         let ran = Command::new("node")
@@ -103,7 +103,7 @@ fn target(address: &str) -> Target {
     Target::new(Transport::Tcp, format!("{address}:80").parse().unwrap())
 }
 
-/// A few services, of which one has changed and one has nobody, with traffic.
+/// A few services, of which one has changed and one has no backend, with traffic.
 fn busy(shown: &mut Shown) -> Continuous {
     let all = [("10.1.1.3", 1), ("10.1.1.4", 1), ("10.1.2.3", 1)];
     let world = &mut shown.world;
@@ -115,7 +115,7 @@ fn busy(shown: &mut Shown) -> Continuous {
     let fewer = service("cart", "10.96.0.11", &[("10.1.1.3", 1), ("10.1.1.4", 0)]);
     world.apply(&json!({ "event": "UpdateService", "service": fewer }).to_string());
     let pod = world.client_pod();
-    // Nobody is there.
+    // No backend is there.
     drop(pod.enter(|| target("10.96.0.12").ask(REQUEST)));
     Continuous::start(pod, target("10.96.0.10"), REQUEST)
 }

@@ -1,5 +1,5 @@
 //! Path-MTU discovery through translation: a link on the way takes less than the ends' links do,
-//! and whoever stands before it says so to the sender, who knows only the frontend.
+//! and the host before it reports that to the sender, which knows only the frontend.
 
 use std::net::IpAddr;
 
@@ -16,8 +16,8 @@ const SMALL: u32 = 1280;
 /// Several congestion windows.
 const BYTES: u64 = (4 << 20) + 321;
 
-/// What the ends of a connection say of themselves all the same: that they take whole Ethernet
-/// frames. Nobody has to discover what the handshake tells.
+/// The MSS that the ends of a connection announce all the same: they take whole Ethernet frames. A
+/// smaller one in the handshake would make discovery unnecessary.
 const ADVERTISED: u32 = 1440;
 
 /// One of the world's hosts.
@@ -27,7 +27,7 @@ type Host = fn(&World) -> &Namespace;
 struct Narrow {
     /// Its two ends.
     ends: [(Host, &'static str); 2],
-    /// Whose packets do not fit there, and are told so on their way.
+    /// The side whose packets do not fit there, and that gets an error on their way.
     sender: Sender,
 }
 
@@ -108,7 +108,7 @@ fn check(narrow: &Narrow) {
             transfer(client, target, BYTES);
             let (sender, receiver) = match narrow.sender {
                 Sender::Client => (client, target.address().ip()),
-                // Whom the backend takes for its client: this node, if that is outside.
+                // The client that the backend sees: this node, if the client is outside.
                 Sender::Backend => (backend, family.of(addresses::NODE)),
             };
             assert_eq!(
@@ -121,7 +121,7 @@ fn check(narrow: &Narrow) {
     }
 }
 
-/// Has a host say of every connection of its own that it takes whole frames.
+/// Has a host announce on every connection of its own that it takes whole frames.
 fn advertise(host: &Namespace, gateway: &str) {
     let gateway: IpAddr = gateway.parse().unwrap();
     let gateway_v6 = addresses::v6(gateway);

@@ -1,4 +1,4 @@
-//! What is pinned, read and written as anyone with root may.
+//! The pinned tables, read and written as anyone with root may.
 
 use std::{collections::BTreeMap, fs, net::Ipv4Addr};
 
@@ -60,7 +60,7 @@ impl Tables {
             .collect()
     }
 
-    /// How many backends are in the table, reachable or not.
+    /// Returns the number of backends in the table, reachable or not.
     pub(crate) fn backend_count(&self) -> usize {
         let backends = self.backends.iter().map(Result::unwrap);
         backends.filter(|backend| backend[8..10] != [0, 0]).count()

@@ -9,8 +9,8 @@ use crate::world::{World, binary};
 const REFUSED: &str =
     "is in a mount namespace of the agent's own: what is pinned there would be gone with the agent";
 
-/// What an agent logs, until it is ready, that is started by `script` in namespaces of its own: its arguments are
-/// `AGENT` there.
+/// Returns the log, until it is ready, of an agent that is started by `script` in namespaces of its own: its arguments
+/// are `AGENT` there.
 fn log(world: &World, pins: &PinDir, unshare: &[&str], script: &str) -> String {
     let agent = format!(
         "sed '/ ready: /q' < <(NO_COLOR=1 RUST_LOG=info {} agent --socket-lb off --pin-dir {} \
@@ -29,7 +29,8 @@ fn log(world: &World, pins: &PinDir, unshare: &[&str], script: &str) -> String {
     cgroup.run(node, Path::new("unshare"), &arguments).unwrap()
 }
 
-/// Mounts of one's own, as `ip netns exec` gives, and processes too, as in a container. What is started there ends with the shell.
+/// Mounts of one's own, as by `ip netns exec`, and processes too, as in a container. What is started there ends with
+/// the shell.
 const MOUNTS: &[&str] = &["-fpm"];
 const CONTAINER: &[&str] = &["-fpm", "--mount-proc"];
 

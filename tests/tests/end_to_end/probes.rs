@@ -69,7 +69,7 @@ fn probes_are_answered_where_health_is_not() {
         return;
     };
     assert_eq!(world.probe("/livez").0, 200);
-    // Who is not on this node is not answered.
+    // A client that is not on this node gets no answer.
     let address = SocketAddr::new(shunt_tests::addresses::NODE, PORT);
     let outside = world.sandbox.outside();
     outside
@@ -124,7 +124,7 @@ fn an_agent_whose_hook_failed_is_not_ready() {
     await_readiness(&world, 200);
 }
 
-/// `bindAddressHardFail` is a setting of kube-proxy's, and has no say here either.
+/// `bindAddressHardFail` is a setting of kube-proxy's, and has no effect here either.
 #[test]
 fn a_probe_address_that_is_taken_is_tried_again() {
     let Some(world) = World::new() else {

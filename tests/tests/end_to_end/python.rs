@@ -10,7 +10,7 @@ use crate::world::{World, binary};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/grpc.md");
 
-/// What the document has to be installed.
+/// Packages that the document needs.
 const PACKAGES: [&str; 3] = ["grpcio", "grpcio-reflection", "protobuf"];
 
 /// The first block of Python in a document.

@@ -12,17 +12,17 @@ use crate::{
     world::{REQUEST, SERVED, World, all_answered, all_answered_outside},
 };
 
-/// How many connections are made where it does not matter.
+/// Number of connections to make where it does not matter.
 const SOME: u32 = 200;
 
-/// How many packets of these may go through the stack: until it knows a pod's neighbour.
+/// Number of packets of these that may go through the stack: until it knows a pod's neighbour.
 const FEW: u64 = 20;
 
 /// The address of the pod that these tests make, and of its gateway.
 const POD: &str = "10.1.1.6";
 const GATEWAY: &str = "10.1.1.254";
 
-/// How long a flow may find nobody after its pod has come back on another device.
+/// Time for which a flow may find no pod after its own has come back on another device.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The interface lists of a node whose CNI names every pod in both.
@@ -39,7 +39,7 @@ fn world() -> Option<World> {
     world_with_flags(&["--redirect"])
 }
 
-/// How many packets a host's stack has forwarded, of both families.
+/// Returns the number of packets of both families that a host's stack has forwarded.
 fn forwarded(host: &Namespace) -> u64 {
     host.counter("IpForwDatagrams").unwrap() + host.counter("Ip6OutForwDatagrams").unwrap()
 }

@@ -1,4 +1,4 @@
-//! Resets that are anybody's, and connections that are refused.
+//! Resets that any host may have sent, and connections that are refused.
 
 use std::{thread, time::Duration};
 
@@ -16,18 +16,18 @@ use crate::{
     world::{REQUEST, World},
 };
 
-/// How long a connection that was reset is remembered.
+/// Time for which a connection that was reset is remembered.
 const CLOSED: &str = "1s";
 
 /// Longer than that.
 const SILENCE: Duration = Duration::from_millis(2500);
 
-/// How many resets each connection gets.
+/// Number of resets that each connection gets.
 const RESETS: usize = 20;
 
 const CLIENT_PORTS: [u16; 2] = [25_300, 25_301];
 
-/// Sends the connection resets with sequence numbers that nobody expects.
+/// Sends the connection resets with sequence numbers that no side expects.
 fn attack(from: &Namespace, connection: &Connection, target: Target, random: &mut Random) {
     from.enter(|| {
         let mut wire = Wire::open(target.address().ip()).unwrap();
@@ -125,7 +125,7 @@ fn a_reset_that_the_backend_ignores_ends_nothing() {
     }
 }
 
-/// How many connections that were reset so go on with their backends, of how many.
+/// Returns the number of connections that were reset so and go on with their backends, and of all.
 fn survivors(sandbox: &Sandbox) -> (usize, usize) {
     let mut all = attacked(sandbox, &[Family::V4], &mut Random::new(5, 7));
     thread::sleep(SILENCE);

@@ -15,7 +15,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// What someone else does to the tables, and its name.
+/// Damage of another process to the tables, and its name.
 type Damage<'a> = (&'static str, &'a dyn Fn(&mut Tables));
 
 #[test]

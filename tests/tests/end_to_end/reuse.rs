@@ -15,11 +15,11 @@ use crate::{
 /// The ports of each client.
 const PORTS: u16 = 40;
 
-/// How often each of them is used with each set of backends.
+/// Number of times that each of them is used with each set of backends.
 const ROUNDS: usize = 3;
 const LONG_ROUNDS: usize = 200;
 
-/// How often the backends change.
+/// Number of changes of the backends.
 const CHANGES: usize = 6;
 
 /// Longer than whatever has ended is remembered.
@@ -36,7 +36,7 @@ fn use_port(target: Target, number: usize) -> Result<(), Failure> {
     }
 }
 
-/// Uses each of a client's ports so often; gives what went wrong.
+/// Uses each of a client's ports so often; returns what went wrong.
 fn use_ports(target: Target, rounds: usize) -> Vec<Failure> {
     let ports = (0..rounds).flat_map(|round| (0..PORTS).map(move |port| (round, port)));
     let used = ports.map(|(round, port)| {
@@ -118,7 +118,7 @@ fn reused_ports_leave_nothing_behind() {
     assert_listed(&world, &open);
 }
 
-/// How many connections from ports that are used again and again fail, of how many.
+/// Returns the number of connections that fail from ports that are used again and again, and of all.
 fn failures(sandbox: &Sandbox) -> (usize, usize) {
     let web = Service::new(Transport::Tcp);
     let clients = [

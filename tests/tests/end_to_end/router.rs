@@ -1,5 +1,5 @@
 //! Connections from outside to a backend elsewhere, where only the host's stack can do what a router
-//! has to: fragment, resolve a neighbour or say that there is none, refuse where a packet came in.
+//! has to: fragment, resolve a neighbour or report that there is none, refuse where a packet came in.
 
 use std::{
     collections::HashMap,
@@ -23,15 +23,15 @@ use crate::{
 const LONG: usize = 1400;
 const BYTES: u64 = 1 << 20;
 
-/// How long the kernel's answer may take that it has at hand, and the one that it has to wait for:
-/// a neighbour is asked for three times. An error that is there before `connect` has let go of its
-/// socket only counts when the SYN is sent again, a second later.
+/// Limits of the time of the kernel's answer that it has at hand, and of the one that it has to
+/// wait for: it requests a neighbour three times. An error that is there before `connect` has let
+/// go of its socket only counts when the SYN is sent again, a second later.
 const AT_ONCE: Duration = Duration::from_millis(1900);
 const SOON: Duration = Duration::from_secs(4);
 
-/// After how many milliseconds a neighbour is asked again. By default it is a second, as
+/// Time until a neighbour is requested again, in milliseconds. By default it is a second, as
 /// for a SYN: then one that is sent again as the last try ends has the kernel throw away what waits,
-/// and nobody is told.
+/// and no sender is notified.
 const ASKED_AGAIN: &str = "250";
 
 fn counted(world: &World, counter: &str) -> u64 {
@@ -63,7 +63,7 @@ fn what_is_too_long_and_may_be_fragmented_is() {
         narrow(&world);
         let pod = world.sandbox.pod("pod-d").namespace();
         for host in [world.sandbox.outside(), pod] {
-            // The packets of sockets that are made from now on do not say "don't fragment".
+            // The packets of sockets that are made from now on do not have "don't fragment".
             host.set("net/ipv4/ip_no_pmtu_disc", "1").unwrap();
         }
         world.sandbox.serve("pod-d", &[SERVED]).unwrap();
@@ -99,7 +99,7 @@ fn what_is_too_long_is_fragmented_behind_rules_that_masquerade() {
     let service = service(&world, Transport::Udp, &["pod-d"]);
     world.add(&service);
     narrow(&world);
-    // As flannel's: whoever is no pod is masqueraded towards pods.
+    // As flannel's: hosts that are no pods are masqueraded towards pods.
     let rules = "table ip nat {\n\
                  chain post {\n\
                  type nat hook postrouting priority 100\n\
@@ -139,7 +139,7 @@ fn route(node: &Namespace, how: &str, via: &str) {
     .unwrap();
 }
 
-/// What a router's word does to a client: an ICMPv6 error that something is prohibited is one of its own.
+/// A router's error as the client sees it: an ICMPv6 error that something is prohibited is one of its own.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
     Unreachable,
@@ -179,7 +179,7 @@ fn a_client_is_told_that_a_backend_is_not_to_be_reached() {
     let service = service(&world, Transport::Tcp, &["pod-d"]);
     world.add(&service);
     let node = world.sandbox.node();
-    // More errors than a host is told of at once otherwise.
+    // More errors than a host gets at once otherwise.
     for limit in ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"] {
         node.set(limit, "0").unwrap();
     }
@@ -194,7 +194,7 @@ fn a_client_is_told_that_a_backend_is_not_to_be_reached() {
     }
     unroute(node);
     assert_told(&world, 40_020, AT_ONCE);
-    // A next hop that nobody has.
+    // A next hop without a host.
     route(node, "", "192.168.16.77");
     assert_told(&world, 40_030, SOON);
     unroute(node);
@@ -206,7 +206,7 @@ fn a_client_is_told_that_a_backend_is_not_to_be_reached() {
     }
 }
 
-/// How many UDP datagrams of both families a host has received.
+/// Returns the number of UDP datagrams of both families that a host has received.
 fn received(host: &Namespace) -> u64 {
     host.counter("UdpInDatagrams").unwrap() + host.counter("Udp6InDatagrams").unwrap()
 }
@@ -218,10 +218,10 @@ fn where_a_packet_came_in_is_judged_as_the_interface_is_set() {
     };
     let service = service(&world, Transport::Udp, &["pod-d"]);
     world.add(&service);
-    // A source of which the node's routes say that it is behind the other interface.
+    // A source that is behind the other interface by the node's routes.
     let forged: IpAddr = "203.0.113.200".parse().unwrap();
     let (node, outside) = (world.sandbox.node(), world.sandbox.outside());
-    // From then on everybody knows the neighbours: who comes from there is not even told an address.
+    // From then on all hosts know the neighbours: a client from there does not even get an address.
     outside.enter(|| service.node_port().ask(REQUEST).unwrap());
     node.configure(&format!("route add {forged} via {}\n", addresses::NODE2))
         .unwrap();
@@ -242,7 +242,7 @@ fn where_a_packet_came_in_is_judged_as_the_interface_is_set() {
         node.set("net/ipv4/conf/eth0/rp_filter", mode).unwrap();
         for target in [direct, service.node_port()] {
             let before = received(pod);
-            // The answers go where the routes say, so that none comes.
+            // The answers go by the routes, so that none comes.
             outside.enter(|| {
                 for _ in 0..3 {
                     drop(target.within(Duration::from_millis(300)).ask(REQUEST));
@@ -255,7 +255,7 @@ fn where_a_packet_came_in_is_judged_as_the_interface_is_set() {
     }
 }
 
-/// How many of three packets from this source, which is not the sender's, get to a pod.
+/// Returns the number of packets, of three from this source, which is not the sender's, that get to a pod.
 fn come(world: &World, target: Target, source: IpAddr) -> u64 {
     let pod = world.sandbox.pod("pod-d").namespace();
     let before = received(pod);
@@ -311,11 +311,11 @@ fn a_source_that_is_this_nodes_or_everybodys_is_judged_as_the_kernel_does() {
     }
 }
 
-/// How many flows wait for one neighbour at once. Some of them have one entry of the programs' table: of 4,096
+/// Number of flows that wait for one neighbour at once. Some of them have one entry of the programs' table: of 4,096
 /// entries, 200 flows share 5. The kernel keeps as many packets for a neighbour.
 const WAITING: u16 = 200;
 
-/// Has a host answer nobody who asks for its link address, or all of them again.
+/// Has a host answer no request for its link address, or all of them again.
 fn answer_neighbours(host: &Namespace, answers: bool) {
     let rules = if answers {
         "delete table arp silent\ndelete table ip6 silent\n"

@@ -16,7 +16,7 @@ use crate::{
     world::World,
 };
 
-/// How long a packet may be under way.
+/// Time that a packet may be under way.
 const SOON: Duration = Duration::from_secs(5);
 
 /// This node's addresses, towards the backend and towards the client: a router enters either.
@@ -72,7 +72,7 @@ fn options_at_pod(world: &World, to: SocketAddr, options: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Who has entered itself in an option whose entries begin at `begin` and have so many bytes.
+/// Returns the routers that have entered themselves in an option whose entries begin at `begin` and have so many bytes.
 fn entered(option: &[u8], begin: usize, length: usize) -> Vec<Ipv4Addr> {
     let end = usize::from(option[2]) - 1;
     let entries = option[begin..end].chunks(length);

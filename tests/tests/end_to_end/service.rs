@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// With addresses of both families, the IPv6 ones as [`addresses::v6`] says.
+    /// With addresses of both families, the IPv6 ones by [`addresses::v6`].
     pub(crate) const fn dual_stack(mut self) -> Self {
         self.dual_stack = true;
         self

@@ -1,4 +1,4 @@
-//! What is counted of each service port, with real clients: exactly what they did.
+//! Counters of each service port, with real clients: exactly what they did.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -36,13 +36,13 @@ fn connections(world: &World) -> Option<u64> {
     metric(world, "shunt_service_connections_total", "")
 }
 
-/// What `shunt services` says of the service port, by one of its frontends.
+/// Returns the counters of the service port in `shunt services`, by one of its frontends.
 fn counters(world: &World) -> Value {
     let services = world.shunt(&["services", "-o", "json"]).json();
     services[0]["counters"].clone()
 }
 
-/// The next agent takes the world over, with these flags, and is told what was known.
+/// The next agent takes the world over, with these flags, and gets what was known.
 fn start(unattended: Unattended, flags: &[&str], services: &[Value]) -> World {
     let mut world = unattended.start(flags);
     world.apply(&resync_with(services));
@@ -110,7 +110,7 @@ fn connections_and_rejections_are_those_that_clients_made() {
     assert_eq!(connections(&world), Some(0));
 }
 
-/// Asks with datagrams of these lengths; gives the bytes that went, and those that came back, with IP and UDP
+/// Asks with datagrams of these lengths; returns the bytes that went, and those that came back, with IP and UDP
 /// headers of so many bytes.
 fn exchange(local: IpAddr, frontend: SocketAddr, lengths: &[usize], headers: usize) -> [u64; 2] {
     let socket = UdpSocket::bind((local, 0)).unwrap();
@@ -183,7 +183,7 @@ fn packets_and_bytes_are_those_that_were_sent() {
         ]
     );
 
-    // One that does not count forgets them, and whoever counts again begins anew.
+    // An agent that does not count forgets them, and one that counts again begins anew.
     let world = start(world.killed(), &ASKED, &known);
     assert_eq!(shown(&world), [[None; 2]; 2]);
     exchange(&world);

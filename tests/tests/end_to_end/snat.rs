@@ -36,7 +36,7 @@ fn assert_from_this_node(answer: &Answer) {
     assert!((1024..30_000).contains(&peer.port()), "{answer:?}");
 }
 
-/// What a client has open.
+/// A client's open flow.
 pub(crate) enum Open {
     Tcp(Connection),
     Udp(Flow),

@@ -21,12 +21,12 @@ const LOWEST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 10));
 /// Its second address in the network of the other node.
 pub(crate) const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 16, 11));
 
-/// How long the agent may take to see a route.
+/// Time that the agent may take to see a route.
 const SOON: Duration = Duration::from_secs(5);
 
 const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
 
-/// A world whose other node hosts the services' backend and knows no way to anybody outside its network. The events
+/// A world whose other node hosts the services' backend and knows no way to any host outside its network. The events
 /// name both addresses of this node.
 fn world(flags: &[&str]) -> Option<(World, [Service; 2])> {
     let mut world = world_with_flags(flags)?;
@@ -50,13 +50,13 @@ fn world(flags: &[&str]) -> Option<(World, [Service; 2])> {
     Some((world, services))
 }
 
-/// Gives this node a second address in the network of the other one. Of two the kernel prefers one that is not
+/// Adds to this node a second address in the network of the other one. Of two the kernel prefers one that is not
 /// deprecated.
 pub(crate) fn add_second(sandbox: &Sandbox) {
     add(sandbox, SECOND, "dev eth1 preferred_lft 0");
 }
 
-/// Gives this node an address, and the one of the same digits.
+/// Adds to this node an address, and the one of the same digits.
 fn add(sandbox: &Sandbox, address: IpAddr, place: &str) {
     let v6 = addresses::v6(address);
     let both = format!("address add {address}/24 {place}\naddress add {v6}/64 {place} nodad\n");

@@ -18,7 +18,7 @@ use crate::{
 /// ten: an exchange that a slow machine holds up has its port until it is given up.
 const PORTS: [(&str, u32); 2] = [("20000-21200", 1201), ("1024-29999", 28_961)];
 
-/// How long a client waits for an answer.
+/// Time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Flows a second of each family, and for how long at least.
@@ -29,7 +29,7 @@ const LONG: (u32, Duration) = (3000, Duration::from_mins(5));
 const LOCAL_SHORT: (u32, Duration) = (900, Duration::from_secs(10));
 const LOCAL_LONG: (u32, Duration) = (11_000, Duration::from_mins(1));
 
-/// How many entries the table is to have.
+/// Sizes of the table, in entries.
 const ENTRIES: [&str; 2] = ["8192", "524288"];
 
 /// Flows are remembered until they give way: so the table is full at last, on a slow machine too.
@@ -38,13 +38,13 @@ const REMEMBERED: [&str; 2] = ["--conntrack-udp-timeout", "1h"];
 /// A client gives up after so many losses.
 const TOO_MANY: usize = 3;
 
-/// How many clients there are: they wait for their answers.
+/// Number of clients: they wait for their answers.
 const CLIENTS: u32 = 4;
 
-/// How often a flow that lasts is used.
+/// Interval at which a flow that lasts is used.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Flows of one exchange, so many a second, for so long and until there were so many; gives how many
+/// Flows of one exchange, so many a second, for so long and until there were so many; returns how many
 /// there were, and those without an answer.
 fn exchanges(target: Target, rate: u32, time: Duration, least: u32) -> (u32, Vec<Failure>) {
     let end = Instant::now() + time;

@@ -24,7 +24,7 @@ fn cgroup_links(pins: &PinDir) -> Vec<(String, (u32, u32))> {
         .collect()
 }
 
-/// An address as an IPv4 socket says it, if it can.
+/// An address as an IPv4 socket has it, if it can.
 fn unmapped(said: &Value) -> Option<SocketAddr> {
     let address: SocketAddr = said.as_str()?.parse().unwrap();
     Some(SocketAddr::new(address.ip().to_canonical(), address.port()))

@@ -1,4 +1,4 @@
-//! Whoever answers a UDP socket of the node is called what the process asked.
+//! A UDP socket of the node gets every answer from the address that the process sent to.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -13,7 +13,7 @@ use crate::{
 const ASKED: u16 = 9000;
 const OTHER: u16 = 9001;
 
-/// Makes so many services, each with a backend of its own in pod-a. Gives their frontends and the
+/// Makes so many services, each with a backend of its own in pod-a. Returns their frontends and the
 /// backends.
 fn many(host: &mut HostWorld, count: u16) -> Vec<(SocketAddr, SocketAddr)> {
     let ports: Vec<_> = (0..count).map(|number| SERVED + number).collect();
@@ -76,7 +76,7 @@ fn a_socket_remembers_the_last_frontends_that_it_asked() {
         "sendto s {first} text -> ok; recvfrom s -> {first} pod-a"
     ));
     assert_eq!(counts(&host), (18, 2));
-    // What it asked as a connected socket is remembered beside them.
+    // Its target as a connected socket is remembered beside them.
     let (second, _) = pairs[1];
     caller.calls(&format!(
         "connect s {second} -> ok; getpeername s -> {second}; send s text; recvfrom s -> {second};
@@ -164,7 +164,7 @@ fn an_answer_from_another_address_than_was_asked_is_left_alone() {
     let at = |server: &UdpSocket| server.local_addr().unwrap();
     host.update(&[
         service("asked", "10.96.0.10", &[at(asked), at(asked_v6)]),
-        // The other one is a backend too, but nobody asks its service.
+        // The other one is a backend too, but no client uses its service.
         service("other", "10.96.0.11", &[at(other), at(other_v6)]),
     ]);
     let frontend: SocketAddr = "10.96.0.10:80".parse().unwrap();

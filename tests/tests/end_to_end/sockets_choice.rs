@@ -1,4 +1,4 @@
-//! Which backend a process of the node gets.
+//! The backend of a process of the node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use crate::{
     syscalls::Caller,
 };
 
-/// Who answers a new socket that `open`s so, each time of many: the pods' names, with how often.
+/// Returns the pods that answer a new socket that `open`s so, each time of many: their names, with the number of times.
 fn who(caller: &mut Caller, times: usize, open: &str) -> BTreeMap<String, usize> {
     let mut names = BTreeMap::new();
     for _ in 0..times {

@@ -1,4 +1,4 @@
-//! Where an agent in a container finds the root of all cgroups, which its own cgroup namespace hides.
+//! Place of the root of all cgroups for an agent in a container, whose own cgroup namespace hides it.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use shunt_tests::{Cgroup, PinDir, Sandbox, is_root};
 
 use crate::world::{World, binary};
 
-/// What an agent in a cgroup namespace of its own logs until it is ready, if no cgroup is mounted. It
-/// sees the processes of the host, or a process of its own namespace in the place of the first one.
+/// Returns the log, until it is ready, of an agent in a cgroup namespace of its own, if no cgroup is
+/// mounted. It sees the processes of the host, or a process of its own namespace in the place of the
+/// first one.
 fn log_in_a_container(sees_the_host: bool) -> Option<String> {
     if !is_root() {
         eprintln!("skipped: needs root");
@@ -51,8 +52,8 @@ fn an_agent_that_takes_its_containers_cgroup_for_the_root_says_so() {
     assert!(log.contains(words), "{log}");
 }
 
-/// What `shunt init` says in a container that sees the root at the usual place, and then what an agent
-/// finds out in one that has its own cgroup there, and may mount nothing. It ends before it attaches.
+/// A script that runs `shunt init` in a container that sees the root at the usual place, and then an
+/// agent in one that has its own cgroup there, and may mount nothing. It ends before it attaches.
 const INIT_THEN_AGENT: &str = r#"
 set -e
 umount -l /run/shunt/cgroup 2>/dev/null || true

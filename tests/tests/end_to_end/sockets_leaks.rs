@@ -1,4 +1,4 @@
-//! What sockets remember goes with them.
+//! The state of sockets goes with them.
 
 use std::{
     fs, io,
@@ -24,7 +24,7 @@ use crate::{
     world::World,
 };
 
-/// How many sockets of a kind there are at once.
+/// Number of sockets of a kind that there are at once.
 const SOCKETS: usize = 1000;
 
 /// The time in which the kernel removes closed sockets: those of TCP after the last segment.

@@ -15,7 +15,7 @@ use crate::{
     world::{World, resync_with},
 };
 
-/// How long a socket may be without an answer while the machine is busy.
+/// Time for which a socket may be without an answer while the machine is busy.
 const AT_LAST: Duration = Duration::from_secs(10);
 
 /// Waits until the pod answers.
@@ -32,7 +32,7 @@ fn is_soon_answered_by(client: &Client, pod: &str) {
     waited.unwrap_or_else(|error| panic!("{pod} is to answer: {last:?}: {error}"));
 }
 
-/// Gives the node a way to ClusterIPs. Whoever connects to one before there is a Service needs one.
+/// Adds to the node a way to ClusterIPs. A client that connects to one before there is a Service needs one.
 fn lead_somewhere(world: &World) {
     let route = |range| format!("route add {range} dev pod-a\n");
     let routes = ["10.96.0.0/16", "fd00:10:96::/112"].map(route);

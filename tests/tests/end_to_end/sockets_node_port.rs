@@ -42,7 +42,7 @@ fn a_node_port_is_at_every_address_of_the_nodes_and_at_the_loopback_addresses() 
     for address in [&node, &node2, "[::1]:30080"] {
         ask(address, "6", address);
     }
-    // The kernel takes the unspecified address for the loopback one, and says so.
+    // The kernel takes the unspecified address for the loopback one, and returns that.
     ask("0.0.0.0:30080", "4", "127.0.0.1:30080");
     ask("[::]:30080", "6", "[::1]:30080");
     ask("[::ffff:0.0.0.0]:30080", "6", "[::ffff:127.0.0.1]:30080");
@@ -107,7 +107,7 @@ fn what_is_no_node_port_is_not_at_the_loopback_addresses() {
          recv e -> ECONNREFUSED; open f tcp4; connect f 127.0.0.1:30081 -> ECONNREFUSED;
          open g tcp4; connect g 198.51.100.1:30080 -> ECONNREFUSED",
     );
-    // The three that found nobody are the host's own refusals.
+    // The three that found no server are the host's own refusals.
     assert_eq!(host.count("socket_reject"), 0);
 }
 

@@ -10,7 +10,7 @@ use crate::{
     syscalls::Caller,
 };
 
-/// The addresses of IPv4 connections that a namespace has, as `/proc/net/tcp` says them.
+/// The addresses of IPv4 connections that a namespace has, as in `/proc/net/tcp`.
 const CLUSTER_IP: &str = "0A00600A:0050";
 const POD_A: &str = "0301010A:1F90";
 

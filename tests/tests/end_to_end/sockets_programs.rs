@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote, as processes of the node.
+//! Programs of other projects, as processes of the node.
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,13 +15,13 @@ use socket2::SockRef;
 
 use crate::host_world::{HostWorld, service, with_node_port};
 
-/// Where the servers of this file are.
+/// Port of the servers of this file.
 const SERVERS: u16 = 9000;
 
-/// How long a server waits for a request: longer than the programs do.
+/// Time that a server waits for a request: longer than the programs do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns whether the program is installed. Says so if it is not.
+/// Returns whether the program is installed. Prints a message if it is not.
 fn is_there(program: &str) -> bool {
     let is_there = Command::new(program).arg("-h").output().is_ok();
     if !is_there {
@@ -45,7 +45,7 @@ fn world() -> Option<HostWorld> {
     Some(host)
 }
 
-/// What the program writes, run as a process of the node.
+/// Returns the output of the program, run as a process of the node.
 fn run(host: &HostWorld, program: &str, arguments: &[&str]) -> String {
     let node = host.world.sandbox.node();
     let said = host.cgroup.run(node, Path::new(program), arguments);
@@ -93,7 +93,7 @@ fn curl_gets_a_page_of_a_service() {
                 "curl",
                 &["-sS", "--max-time", "5", "-w", format, url],
             );
-            // Which of both addresses of localhost it takes is up to it.
+            // It may take either address of localhost.
             let same = said.replace("127.0.0.1", "::1");
             assert_eq!(same, format!("page: {peer}"), "{url}");
         }
@@ -139,7 +139,7 @@ fn asyncio_of_python_sees_the_frontends() {
     assert_eq!(said, expected);
 }
 
-/// Asks a service by streams and by datagrams; prints who answered, as it was told.
+/// Asks a service by streams and by datagrams; prints the pod that answered, by its answer.
 const ASYNCIO: &str = r"
 import asyncio, json
 
@@ -231,7 +231,7 @@ fn dig_believes_the_answer_of_a_service() {
                     .unwrap();
             }
         });
-        // It takes an answer from nobody but the one that it has asked.
+        // It takes an answer from no address but the one that it has sent to.
         for (server, port) in [
             ("10.96.0.10", "80"),
             ("fd00:10:96::10", "80"),

@@ -1,4 +1,4 @@
-//! Frontends that a process of the node gets no backend of: it is told at once.
+//! Frontends that a process of the node gets no backend of: it gets the error at once.
 
 use std::{
     net::IpAddr,
@@ -23,7 +23,7 @@ const EVERY_WAY: &str = "open t tcp4; connect t 10.96.0.10:80 -> REFUSED; getpee
     open u6 udp6; connect u6 [fd00:10:96::10]:80 -> REFUSED; sendto u6 [fd00:10:96::10]:80 text -> REFUSED;
     sendto u6 [::ffff:10.96.0.10]:80 text -> REFUSED; connect u6 [::ffff:10.96.0.10]:80 -> REFUSED";
 
-/// How many of these calls there are.
+/// Number of these calls.
 const REFUSALS: u64 = 12;
 
 /// Makes every call with this error.

@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(10);
 struct Asking {
     child: Child,
     answers: Arc<AtomicU64>,
-    // Gives what went wrong.
+    // Returns what went wrong.
     reader: JoinHandle<Vec<String>>,
 }
 
@@ -68,7 +68,7 @@ impl Asking {
         .unwrap();
     }
 
-    /// Lets it end. Gives what went wrong.
+    /// Lets it end. Returns what went wrong.
     fn stop(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
         self.child.wait().unwrap();
@@ -76,7 +76,7 @@ impl Asking {
     }
 }
 
-/// How often agents end.
+/// Number of agents' ends.
 const ROUNDS: (usize, usize) = (4, 50);
 
 #[test]

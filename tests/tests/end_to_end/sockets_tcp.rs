@@ -8,7 +8,7 @@ use crate::{
     world::SERVED,
 };
 
-/// An address of the node's own network where nobody is.
+/// An address of the node's own network without a host.
 const NOBODY: &str = "192.168.16.99:8080";
 
 /// Both sides of the connection send data with the SYN, without a cookie, on every socket: the bits

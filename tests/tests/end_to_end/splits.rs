@@ -15,7 +15,7 @@ const CONNECTIONS: u32 = 2_000;
 const WEB: &str = "10.96.0.10";
 const CANARY: &str = "10.96.0.11";
 
-/// How many standard deviations a share may be off: exceeded by chance in one of 2.6 * 10^7 runs.
+/// Limit of a share's deviation, in standard deviations: exceeded by chance in one of 2.6 * 10^7 runs.
 const DEVIATIONS: f64 = 5.5;
 
 /// `web` with this split among services of its namespace, by their weights.

@@ -17,10 +17,10 @@ use crate::{
     world::resync_with,
 };
 
-/// How long a sweep may take that a busy machine holds up.
+/// Time that a sweep may take that a busy machine holds up.
 const AT_LAST: Duration = Duration::from_secs(10);
 
-/// How many sockets a killed agent was about to destroy, and how often.
+/// Number of sockets that a killed agent was about to destroy, and of kills.
 const SWEPT: usize = 4000;
 const KILLS: (usize, usize) = (2, 20);
 

@@ -11,10 +11,10 @@ use crate::{
     world::REQUEST,
 };
 
-/// How long the way may be gone: until a packet goes through the kernel's neighbour code, it has waited and probed,
-/// and a packet comes that has it ask everybody.
+/// Time for which the way may be gone: until a packet goes through the kernel's neighbour code, it has waited and
+/// probed, and a packet comes that has it send a broadcast.
 const GONE: Duration = Duration::from_secs(40);
-/// How long a client waits for an answer.
+/// Time that a client waits for an answer.
 const ANSWER: Duration = Duration::from_millis(300);
 /// The next hop's new link address.
 const NEW: &str = "02:00:00:00:77:77";
@@ -46,7 +46,7 @@ impl End<'_> {
     }
 }
 
-/// Gives `hop` another link address, of which `node` learns only if it asks, and has clients ask until they are
+/// Changes the link address of `hop`, of which `node` learns only if it asks, and has clients ask until they are
 /// answered again.
 fn recovers(
     node: End<'_>,

@@ -25,14 +25,14 @@ use crate::{
     world::{REQUEST, World, binary, resync_with},
 };
 
-/// How soon a socket is off a backend that is gone.
+/// Time in which a socket has to be off a backend that is gone.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// Long enough for every look that the agent takes after a change: the last comes after a second.
 pub(crate) const SETTLED: Duration = Duration::from_millis(1500);
 
-/// How often a backend leaves while sockets connect, for how long they do before, and how many of the
-/// last are looked at.
+/// Number of times that a backend leaves while sockets connect, the time for which they do before,
+/// and the number of the last ones that are looked at.
 const ROUNDS: (usize, usize) = (6, 200);
 const CONNECTING: Duration = Duration::from_millis(5);
 const LAST: usize = 400;
@@ -112,7 +112,7 @@ impl Client {
         Self(socket)
     }
 
-    /// What the backend says.
+    /// Sends a request, and returns the backend's answer.
     pub(crate) fn ask(&self) -> io::Result<String> {
         self.0.send(b"?")?;
         let mut answer = [0; 512];
@@ -126,7 +126,7 @@ impl Client {
         assert!(answer.starts_with(pod), "{pod} is to answer: {answer}");
     }
 
-    /// Waits for the error that says that the backend is gone.
+    /// Waits for the error of a backend that is gone.
     #[track_caller]
     pub(crate) fn is_aborted(&self) {
         let begin = Instant::now();
@@ -203,7 +203,7 @@ fn a_connected_udp_socket_leaves_a_removed_backend() {
     world.update(&after);
     asked.iter().for_each(Client::is_aborted);
     for (client, (frontend, _)) in senders.iter().zip(ways) {
-        // Whoever sends first, and had no peer any more.
+        // A socket that sends first, and had no peer any more.
         let gone = |client: &Client| client.0.send(b"?").err();
         let error = wait_until("an error", SOON, || gone(client)).unwrap();
         let errors = [Errno::EDESTADDRREQ, Errno::ECONNABORTED].map(|errno| Some(errno as i32));
@@ -329,7 +329,7 @@ fn an_agent_destroys_at_its_start_what_became_stale_without_one() {
         .iter()
         .for_each(|client| client.is_answered_by("pod-a"));
     let unattended = world.killed();
-    // Nobody knows of a change yet.
+    // No socket knows of a change yet.
     asked
         .iter()
         .for_each(|client| client.is_answered_by("pod-a"));
@@ -490,7 +490,7 @@ fn sockets_that_connect_while_a_backend_leaves_are_off_it_too() {
     }
 }
 
-/// Connects one socket after the other, until it is over. Gives the last of them.
+/// Connects one socket after the other, until it is over. Returns the last of them.
 fn connect_until(frontend: SocketAddr, is_over: &AtomicBool) -> VecDeque<Client> {
     let mut clients = VecDeque::new();
     while !is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Processes that make one system call after the other, as a test tells them to.
+//! Processes that make one system call after the other, at a test's request.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -52,7 +52,7 @@ impl Caller {
         }
     }
 
-    /// Makes a call. Gives what came of it.
+    /// Makes a call. Returns its result.
     pub(crate) fn call(&mut self, call: &str) -> String {
         let calls = self.calls.as_mut().unwrap();
         writeln!(calls, "{call}").unwrap();
@@ -63,7 +63,7 @@ impl Caller {
     }
 
     /// Makes calls, separated by `;`. Of each that has `-> TEXT` after it the result must start with
-    /// this text. Gives the calls with their results.
+    /// this text. Returns the calls with their results.
     pub(crate) fn calls(&mut self, calls: &str) -> Vec<String> {
         let mut said = Vec::new();
         for step in calls

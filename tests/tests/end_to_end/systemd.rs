@@ -21,10 +21,10 @@ const BOOT: &str = include_str!("systemd/boot.sh");
 
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/systemd");
 
-/// How long systemd may take to do something.
+/// Time that systemd may take to do something.
 const SOON: Duration = Duration::from_mins(1);
 
-/// Says it and gives whether there is no systemd of the kind that the test starts.
+/// Returns whether there is no systemd of the kind that the test starts, with a message.
 fn is_missing() -> bool {
     let is_there = Path::new("/usr/lib/systemd/systemd").exists()
         && fs::symlink_metadata("/bin").is_ok_and(|bin| bin.is_symlink());
@@ -89,7 +89,7 @@ impl Machine {
         machine
     }
 
-    /// Runs a command there. Gives whether it succeeded, and what it said.
+    /// Runs a command there. Returns whether it succeeded, and its output.
     fn run(&self, command: &[&str]) -> (bool, String) {
         let ran = Command::new("nsenter")
             .args([
@@ -114,14 +114,14 @@ impl Machine {
         said
     }
 
-    /// What systemd says of the unit.
+    /// Returns a property of the unit, by systemd.
     fn shown(&self, property: &str) -> String {
         let property = format!("--property={property}");
         let said = self.done(&["systemctl", "show", "shunt", "--value", &property]);
         said.trim().to_owned()
     }
 
-    /// What the unit has logged.
+    /// Returns the unit's log.
     fn log(&self) -> String {
         self.run(&["journalctl", "--no-pager", "-o", "cat", "-u", "shunt"])
             .1
@@ -146,7 +146,7 @@ impl Drop for Machine {
     }
 }
 
-/// Removes the cgroups below this one. Gives whether none is left.
+/// Removes the cgroups below this one. Returns whether none is left.
 fn remove_below(cgroup: &Path) -> bool {
     let entries = fs::read_dir(cgroup).into_iter().flatten().flatten();
     let mut folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

@@ -21,13 +21,13 @@ use crate::{
 /// Writes rules that are not nftables'.
 const LEGACY: &str = "iptables-legacy-restore";
 
-/// How many connections are open when Shunt comes.
+/// Number of connections that are open when Shunt comes.
 const OPEN: usize = 20;
 
-/// For what must not take long.
+/// Time for what must not take long.
 const SOON: Duration = Duration::from_secs(10);
 
-/// How long a command may wait that has nothing to wait for.
+/// Time that a command may wait that has nothing to wait for.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// The service of [`Service`], as kube-proxy has it.

@@ -11,7 +11,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// How often kube-proxy changes its rules while both are there.
+/// Number of times that kube-proxy changes its rules while both are there.
 const SYNCS: usize = 6;
 
 #[test]
@@ -45,7 +45,7 @@ fn kube_proxy_may_write_its_rules_on_until_shunt_translates() {
         }
         open.check();
     }
-    // Whatever its last rules say, whom a new connection goes to is Shunt's choice.
+    // Whatever its last rules are, the backend of a new connection is Shunt's choice.
     let change = nftables::change(&rules_node(), &all, &one);
     node.run_with_input("nft", &["-f", "-"], &change).unwrap();
     for target in [service.cluster_ip(), service.node_port()] {

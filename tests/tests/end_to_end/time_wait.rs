@@ -19,10 +19,10 @@ use crate::{
 /// Two services with one backend.
 const FRONTENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 96, 0, 10), Ipv4Addr::new(10, 96, 0, 11)];
 
-/// How many ports there are, each used by a thread of its own.
+/// Number of ports, each used by a thread of its own.
 const PORTS: u16 = 8;
 
-/// What a run has seen.
+/// Counts of a run.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     connections: u64,

@@ -77,7 +77,7 @@ impl Screen {
         self.tmux(&["resize-window", "-x", &columns, "-y", &lines]);
     }
 
-    /// Waits until the screen is so; gives it.
+    /// Waits until the screen is so; returns it.
     #[track_caller]
     fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let shown = wait_until(what, SOON, || Some(self.text()).filter(|text| is_so(text)));

@@ -1,4 +1,4 @@
-//! What `shunt trace` tells of a packet is what becomes of it, and nothing is changed by asking.
+//! The trace of a packet by `shunt trace` is the packet's real outcome, and a trace changes nothing.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 /// A port that no other connection of a test has.
 const PORT: u16 = 41_234;
 
-/// How long a client waits for what is dropped.
+/// Time that a client waits for what is dropped.
 const LITTLE: Duration = Duration::from_millis(300);
 
-/// What a trace says, as JSON.
+/// Output of a trace, as JSON.
 pub(crate) struct Traced(pub(crate) Value);
 
 impl Traced {

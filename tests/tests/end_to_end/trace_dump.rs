@@ -20,7 +20,7 @@ use crate::{
     world::{REQUEST, World, binary},
 };
 
-/// Of nobody's processes.
+/// The user `nobody`.
 const NOBODY: u32 = 65_534;
 
 /// A dump of the node, and where it is.
@@ -94,7 +94,7 @@ fn a_dump_is_read_without_root_and_says_what_the_node_says() {
     assert_eq!(mode & 0o777, 0o600, "it has what others may not see");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where it was built nobody may look.
+    // The folder of the build is not readable for that user.
     let shunt = place.path().join("shunt");
     fs::copy(binary(), &shunt).unwrap();
     let from = format!("{}:41235", addresses::OUTSIDE);
@@ -341,7 +341,7 @@ fn routes_lead_where_the_kernel_says() {
     assert!(compared > 500, "{compared}");
 }
 
-/// What the kernel's helper says.
+/// Returns the answer of the kernel's helper.
 fn asked(lookup: &RouteLookup, question: &WayQuestion) -> (i64, Option<Way>) {
     let mut asked = question.lookup();
     // SAFETY: as many bytes, of which each value is one.

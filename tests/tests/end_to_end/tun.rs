@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shunt_tests::{Namespace, wait_until};
 
-/// How long a packet may take.
+/// Time that a packet may take.
 const SOON: Duration = Duration::from_secs(4);
 
 /// A tun interface; dropping it removes it.

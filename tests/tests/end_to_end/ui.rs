@@ -37,7 +37,7 @@ impl World {
         self.sandbox.node().enter(ask)
     }
 
-    /// What the page is told.
+    /// Returns the page's data at this path.
     pub(crate) fn told(&self, path: &str) -> Value {
         let answer = self.ask_page("GET", path, &["Host: localhost"], "");
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -106,7 +106,7 @@ fn the_page_is_for_this_host_and_changes_nothing() {
         assert_eq!(answer.status, status, "{method} {path} {host}: {answer:?}");
         assert!(answer.header("content-security-policy").is_some(), "{path}");
     }
-    // From another place than this host nobody answers.
+    // From another place than this host no server answers.
     let elsewhere = SocketAddr::new(addresses::NODE, PORT);
     let client = world.client_pod();
     client.enter(|| http_get(elsewhere, "/", &[])).unwrap_err();
@@ -312,7 +312,7 @@ fn connections_are_shown_a_page_at_a_time_and_refusals_by_service() {
     assert_eq!((rest.len(), more), (5, false));
     assert!(page("client=10.1.1.6").0.is_empty());
 
-    // Nobody takes connections any more.
+    // No process takes connections any more.
     world.update(&Service::new(Transport::Tcp));
     let target = service.cluster_ip();
     world.client_pod().enter(|| target.ask(1)).unwrap_err();
@@ -349,7 +349,7 @@ fn the_page_asks_what_would_become_of_a_packet() {
             "text": "leaves the node",
         }])
     );
-    // The command says the same, and nothing has come of either.
+    // The command shows the same, and nothing has come of either.
     let command = [
         "trace",
         "--from",

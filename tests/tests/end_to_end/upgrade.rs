@@ -62,7 +62,7 @@ pub(crate) fn snapshot([tcp, udp]: &[Service; 2]) -> String {
     event.to_string()
 }
 
-/// What is pinned of tables: value sizes and ids, by name.
+/// Returns the value sizes and ids of pinned tables, by name.
 pub(crate) fn tables(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
     let entries = fs::read_dir(pins.path().join("maps")).unwrap();
     entries
@@ -108,7 +108,7 @@ fn ends(world: &World) -> [(&'static str, &Namespace); 6] {
     ]
 }
 
-/// Has each end remember its resets: they say who ended a connection that failed.
+/// Has each end remember its resets: they show which end closed a connection that failed.
 fn remember_resets(world: &World) {
     let chain = |hook: &str| {
         format!(

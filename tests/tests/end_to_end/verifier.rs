@@ -30,7 +30,7 @@ const PROBED: [&str; 2] = ["--probe-bind-address", "127.0.0.1"];
 const VERIFIES: &str = "the kernel verifies programs";
 const LOADED: &str = "programs loaded";
 
-/// How often the interfaces change.
+/// Number of changes of the interfaces.
 const CHANGES: u32 = 100;
 
 /// A verifier that does not begin until this is dropped.
@@ -175,7 +175,7 @@ fn programs_that_tell_and_that_were_loaded_before_an_interface_came_are_complete
     world.apply(&frontend_interfaces(&["eth0", "pod-c", "tun0"]));
     let _tun = Tun::new(world.sandbox.node(), "tun0");
     await_state(&world, "tun0", "loading");
-    // Who watches gets programs for the interfaces that had them.
+    // A watcher gets programs for the interfaces that had them.
     let _monitor = Monitor::first(&world, &[]);
     drop(held);
     await_state(&world, "tun0", "attached");

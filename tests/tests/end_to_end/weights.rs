@@ -8,7 +8,7 @@ use crate::{service::Service, world::World};
 
 const CONNECTIONS: u32 = 2_000;
 
-/// How many standard deviations a share may be off: exceeded by chance in one of 2.6 * 10^7 runs.
+/// Limit of a share's deviation, in standard deviations: exceeded by chance in one of 2.6 * 10^7 runs.
 const DEVIATIONS: f64 = 5.5;
 
 /// The number of connections that a backend got must fit its share.

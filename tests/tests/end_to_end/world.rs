@@ -20,7 +20,7 @@ pub(crate) const SERVED: u16 = 8080;
 /// A request's length where it does not matter.
 pub(crate) const REQUEST: usize = 100;
 
-/// How many conntrack entries there is room for where it does not matter.
+/// Number of conntrack entries that there is room for where it does not matter.
 const CONNTRACK: &str = "65536";
 
 /// Everything that a test needs. The agent ends first, then what it has pinned, then the sandbox.

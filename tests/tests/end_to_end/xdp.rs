@@ -14,8 +14,8 @@ use crate::{
 
 pub(crate) const TIMES: u32 = 30;
 
-/// How many packets may go to TC instead, so that the kernel probes stale neighbours: one of each way in ten seconds,
-/// on each processor.
+/// Number of packets that may go to TC instead, so that the kernel probes stale neighbours: one of each way in ten
+/// seconds, on each processor.
 const PROBING: u64 = 16;
 
 /// The flags of an agent with XDP.
@@ -41,7 +41,7 @@ pub(crate) fn world(mode: &str, transport: Transport) -> Option<(World, Service)
     Some((world, service))
 }
 
-/// Returns whether ends of pairs can be made like those of wires; says so if not.
+/// Returns whether ends of pairs can be made like those of wires; prints a message if not.
 pub(crate) fn has_ethtool() -> bool {
     let has = run("ethtool", &["--version"]).is_ok();
     if !has {
@@ -61,12 +61,12 @@ pub(crate) fn status(agent: &Agent) -> Value {
     shunt_at(agent.socket(), &["status", "-o", "json"], "").json()
 }
 
-/// How many packets got no further than the drivers.
+/// Returns the number of packets that got no further than the drivers.
 pub(crate) fn taken(agent: &Agent) -> u64 {
     status(agent)["counters"]["xdp"].as_u64().unwrap()
 }
 
-/// What the status says of an uplink: its state, and why it is so.
+/// Returns an uplink's state in the status, and the reason for it.
 pub(crate) fn uplink(agent: &Agent, name: &str) -> (String, String) {
     let status = status(agent);
     let uplinks = status["uplinks"].as_array().unwrap();

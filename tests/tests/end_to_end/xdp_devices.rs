@@ -12,14 +12,14 @@ use crate::{
     xdp::{TIMES, as_from_a_wire, taken, uplink, world},
 };
 
-/// How soon the agent follows a change.
+/// Time in which the agent has to follow a change.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Where clients find this node by its other uplink, and their address there.
+/// Address of this node by its other uplink, and the clients' address there.
 const NODE_BY_OTHER: &str = "198.51.105.1";
 const OUTSIDE_BY_OTHER: &str = "198.51.105.50";
 
-/// Configures a namespace with devices of a kind that not every kernel has; says so if this one has not.
+/// Configures a namespace with devices of a kind that not every kernel has; prints a message if this one has not.
 pub(crate) fn has_devices(end: &Namespace, commands: &str) -> bool {
     let is_lacking = |error: &str| {
         ["Unknown device type", "Operation not supported"]
@@ -57,7 +57,7 @@ fn resync_with_other(service: &Service, here: &str) -> String {
 }
 
 /// Serves clients who come by another uplink, which `devices` make at this node and outside, and whose backend
-/// is behind `eth1`; the kernel runs the program in these modes there, as `--xdp` says. Gives how many packets got
+/// is behind `eth1`; the kernel runs the program in these modes there, by `--xdp`. Returns how many packets got
 /// no further than the drivers.
 fn served(
     devices: impl Fn(&Sandbox) -> bool,
@@ -111,7 +111,7 @@ fn without_a_driver(devices: impl Fn(&Sandbox) -> bool, names: [&str; 2]) {
     }
 }
 
-/// Gives both ends of `eth0` a device for VLAN 5.
+/// Adds to both ends of `eth0` a device for VLAN 5.
 pub(crate) fn has_vlan(sandbox: &Sandbox) -> bool {
     let vlan = "link add link eth0 name eth0.5 type vlan id 5\n";
     has_devices(sandbox.node(), vlan) && has_devices(sandbox.outside(), vlan)
@@ -128,7 +128,7 @@ fn switch(end: &Namespace, interface: &str, feature: [&str; 2]) {
     run("ip", &[&command[..], &feature].concat()).unwrap();
 }
 
-/// Waits until the status says this of `eth0`. Gives the reason.
+/// Waits until the status shows this for `eth0`. Returns the reason.
 fn await_state(world: &World, state: &str) -> String {
     let what = format!("eth0 is {state}");
     let reason = || {

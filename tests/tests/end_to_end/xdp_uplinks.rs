@@ -1,5 +1,4 @@
-//! Which uplinks have the XDP program, in the driver or before the stack, and what becomes of it from
-//! one agent to the next.
+//! The uplinks that have the XDP program, in the driver or before the stack, and its state from one agent to the next.
 
 use std::{
     process::Command,

@@ -70,7 +70,7 @@ pub(crate) struct Flow {
     pub(crate) is_masqueraded: bool,
 }
 
-/// All cases; `None`, with a word about it, if nobody says where they are.
+/// All cases; `None`, with a message, if their place is not set.
 pub(crate) fn cases() -> Option<Vec<Case>> {
     let Some(folder) = env::var_os("SHUNT_CASES") else {
         eprintln!("skipped: SHUNT_CASES does not name the folder of recorded cases");
@@ -83,7 +83,7 @@ pub(crate) fn cases() -> Option<Vec<Case>> {
 }
 
 impl Flow {
-    /// What the client asks.
+    /// Returns the key of the frontend that the client connects to.
     pub(crate) fn key(&self) -> FrontendKey {
         FrontendKey {
             address: self.destination,
@@ -99,7 +99,7 @@ impl Flow {
 }
 
 impl Config {
-    /// Those of the node's addresses that carry NodePorts.
+    /// Returns the node's addresses that carry NodePorts.
     pub(crate) fn node_port_addresses(&self) -> BTreeSet<IpAddr> {
         let ranges = self.node_port_addresses.as_deref().unwrap_or_default();
         let says_nothing = |ipv4: bool| {

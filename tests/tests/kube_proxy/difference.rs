@@ -1,4 +1,4 @@
-//! Why a row is another one here, if it is on purpose.
+//! Reasons for intended differences of rows.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,7 @@ use crate::{
     node::Found,
 };
 
-/// Why the verdict or the endpoints of a row are others.
+/// Returns the reason for another verdict or other endpoints of a row.
 pub(crate) fn of_verdict(case: &Case, flow: &Flow, found: &Found) -> Option<&'static str> {
     let is_iptables = case.backend == "iptables";
     match (flow.verdict.as_str(), found.verdict) {
@@ -30,7 +30,7 @@ pub(crate) fn of_verdict(case: &Case, flow: &Flow, found: &Found) -> Option<&'st
     }
 }
 
-/// Why the source that backends see is another.
+/// Returns the reason for another source that backends see.
 pub(crate) fn of_source(case: &Case, flow: &Flow, found: &Found) -> Option<&'static str> {
     let config = &case.config;
     match (flow.is_masqueraded, found.is_masqueraded) {
@@ -50,7 +50,7 @@ pub(crate) fn of_source(case: &Case, flow: &Flow, found: &Found) -> Option<&'sta
     }
 }
 
-/// Returns whether all endpoints that may answer are on this node, as the slices say.
+/// Returns whether all endpoints that may answer are on this node, by the slices.
 fn are_here(case: &Case, found: &Found) -> bool {
     let name = case.config.node_name.as_str();
     let slices = case.objects.endpoint_slices.iter();

@@ -1,4 +1,4 @@
-//! The node's network: its addresses, and a way to everybody else that nobody answers.
+//! The node's network: its addresses, and a way to all other hosts that gets no answer.
 
 use std::{
     net::IpAddr,
@@ -32,7 +32,7 @@ pub(crate) fn network(config: &Config) -> Namespace {
             "address add {address}/{length} dev eth0{further}\n"
         ));
     }
-    // The router's address is known, so no connection ends because nobody resolves it.
+    // The router's address is known, so no connection ends because it is not resolved.
     for (all, router) in [("default", "192.168.0.1"), ("::/0", "2001:db8::fffe")] {
         commands.push_str(&format!(
             "neighbour add {router} lladdr 02:00:00:00:00:99 dev eth0 nud permanent\n\

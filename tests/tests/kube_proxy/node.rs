@@ -1,4 +1,4 @@
-//! What follows from a case's objects, and what becomes of its flows.
+//! The frontends of a case's objects, and the outcome of its flows.
 
 use std::{
     collections::BTreeSet,
@@ -13,11 +13,11 @@ use shunt_model::{
 
 use crate::cases::{Case, Config, Flow};
 
-/// What becomes of a flow.
+/// Outcome of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) verdict: &'static str,
-    /// Who may answer it.
+    /// The endpoints that may answer it.
     pub(crate) endpoints: BTreeSet<String>,
     /// True if any of them sees another source than the client's.
     pub(crate) is_masqueraded: bool,
@@ -89,7 +89,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What becomes of a flow here.
+    /// Returns the outcome of a flow here.
     pub(crate) fn found(&self, flow: &Flow) -> Found {
         let (key, config) = (flow.key(), self.config);
         let is_host = config.is_of_node(flow.source);
@@ -121,7 +121,7 @@ impl<'a> Node<'a> {
         Found::only("untouched")
     }
 
-    /// What a frontend does with a client, who may be one of this node.
+    /// Returns a frontend's outcome for a client, which may be one of this node.
     fn of_frontend(&self, frontend: &Frontend, client: IpAddr, is_here: bool) -> Found {
         let sources = &frontend.sources;
         if !sources.is_empty() && !sources.iter().any(|range| range.contains(&client)) {
@@ -154,7 +154,7 @@ impl<'a> Node<'a> {
     }
 
     /// Returns whether the backend sees another source than the client: docs/local-pods.md. Clients of these
-    /// cases are told by the cluster's range.
+    /// cases are known by the cluster's range.
     fn is_masqueraded(&self, kind: FrontendKind, backend: &Backend, client: IpAddr) -> bool {
         // Its source is the node's own, and chosen for the backend.
         if self.config.is_of_node(client) {

@@ -55,7 +55,7 @@ impl Programs {
         Self { agent, port: 1024 }
     }
 
-    /// What becomes of a flow, and of more like it until all of so many endpoints were chosen.
+    /// Returns the outcome of a flow, and of more like it until all of so many endpoints were chosen.
     fn found(&mut self, flow: &Flow, expected: usize) -> Found {
         let mut found = self.packet(flow);
         for _ in 0..expected * 16 {
@@ -70,7 +70,7 @@ impl Programs {
         found
     }
 
-    /// What becomes of one packet.
+    /// Returns the outcome of one packet.
     fn packet(&mut self, flow: &Flow) -> Found {
         self.port += 1;
         let frame = frame(flow, self.port);
@@ -141,7 +141,7 @@ fn frame(flow: &Flow, port: u16) -> Vec<u8> {
     frame
 }
 
-/// Who sent a frame, and to whom; without ports if it is ICMP.
+/// Returns the source and the destination of a frame; without ports if it is ICMP.
 fn ends(frame: &[u8]) -> ((IpAddr, u16), (IpAddr, u16)) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let (source, destination): (IpAddr, IpAddr) = match packet.net.as_ref().unwrap() {
@@ -169,7 +169,7 @@ fn ends(frame: &[u8]) -> ((IpAddr, u16), (IpAddr, u16)) {
     ((source, from), (destination, to))
 }
 
-/// What the programs are loaded for.
+/// Settings for which the programs are loaded.
 type Settings<'a> = (Option<String>, bool, &'a BTreeSet<IpAddr>);
 
 #[test]

@@ -1,4 +1,4 @@
-//! How many rows agree, and which do not.
+//! The report on the rows that agree, and those that do not.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Says it, and fails if a row is wrong, or if there were none.
+    /// Prints it, and fails if a row is wrong, or if there were none.
     #[track_caller]
     pub(crate) fn end(self, what: &str) {
         let Self {

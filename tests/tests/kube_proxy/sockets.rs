@@ -1,5 +1,5 @@
-//! The rows whose client is a process of the node, through the real socket hooks: this process asks,
-//! and the kernel says whom its socket is connected to.
+//! The rows whose client is a process of the node, through the real socket hooks: this process connects,
+//! and the kernel lists the peer of its socket.
 
 use std::{
     collections::BTreeSet,
@@ -46,7 +46,7 @@ fn agent(config: &Config) -> Agent {
     agent
 }
 
-/// What becomes of a flow, and of more like it until all of so many endpoints were chosen.
+/// Returns the outcome of a flow, and of more like it until all of so many endpoints were chosen.
 fn found(flow: &Flow, expected: usize) -> Found {
     let mut found = ask(flow);
     for _ in 0..expected * 16 {
@@ -60,7 +60,7 @@ fn found(flow: &Flow, expected: usize) -> Found {
     found
 }
 
-/// What becomes of one connection.
+/// Returns the outcome of one connection.
 fn ask(flow: &Flow) -> Found {
     let to = SocketAddr::new(flow.destination, flow.port);
     let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None).unwrap();
@@ -83,7 +83,8 @@ fn ask(flow: &Flow) -> Found {
     }
 }
 
-/// Whom a socket is connected to. `getpeername` does not say: it is told whom the process asked.
+/// Returns the address that a socket is connected to. `getpeername` does not return it: it returns the
+/// address that the process gave.
 fn peer(socket: &Socket) -> io::Result<SocketAddr> {
     let inode = fstat(socket.as_fd())?.st_ino.to_string();
     for table in ["tcp", "tcp6"] {

@@ -27,7 +27,7 @@ fn empty(server: &ApiServer, numbers: impl IntoIterator<Item = u8>) {
     }
 }
 
-/// What is in the kernel then.
+/// Returns the expected content of the kernel.
 fn expected(numbers: impl IntoIterator<Item = u8>) -> Frontends {
     let mut frontends = Frontends::new();
     for number in numbers {
@@ -75,7 +75,7 @@ fn what_was_forgotten_is_listed_anew() {
     world.await_frontends(&expected(1..=10));
     let relists = || world.source()["relists"].as_u64().unwrap();
     let before = relists();
-    // In one step for whoever watches: gone, and forgotten that it is.
+    // In one step for a watch: gone, and forgotten that it is.
     world.server.set_faults(Faults {
         status: Some(503),
         ..Faults::default()
@@ -87,7 +87,7 @@ fn what_was_forgotten_is_listed_anew() {
     world.server.set_faults(Faults::default());
     world.await_frontends(&expected(6..=12));
     assert!(relists() > before);
-    // The list itself is forgotten in its middle, until it is not. Nobody watches when it changes.
+    // The list itself is forgotten in its middle, until it is not. No watch is open when it changes.
     world.server.set_faults(Faults {
         status: Some(503),
         ..Faults::default()

@@ -16,7 +16,7 @@ use crate::{
 /// A Service that names this agent.
 const OURS: &str = "10.96.0.20";
 
-/// One that names nobody, and so is kube-proxy's.
+/// One that names no proxy, and so is kube-proxy's.
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
 const NAME: &str = "service.kubernetes.io/service-proxy-name";

@@ -1,4 +1,4 @@
-//! What users of the cluster are told: Kubernetes Events.
+//! Messages to users of the cluster: Kubernetes Events.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -159,7 +159,7 @@ fn users_are_told_once_of_a_conflict_a_health_check_and_a_refused_endpoint() {
     .map(|told| told.map(str::to_owned));
     await_told(server, "users are told", |told| told == expected);
 
-    // What stays as it is, whatever else changes, is not told again.
+    // What stays as it is, whatever else changes, is not reported again.
     server.put(slice("new", "4", &[ready(addresses::POD_B)]));
     server.put(slice("old", "4", &[ready(addresses::POD_B)]));
     server.put(slice("refused", "4", &pods(addresses::POD_B)));

@@ -1,4 +1,4 @@
-//! The image, run by a container runtime as the manifests say: with their capabilities, mounts and
+//! The image, run by a container runtime by the manifests: with their capabilities, mounts and
 //! read-only root, and the API server as a pod finds it.
 
 use std::{
@@ -28,7 +28,7 @@ use crate::{
     world::{REQUEST, SILENCE, tcp},
 };
 
-/// How long a container may take to translate, on a machine with much else to do.
+/// Time that a container may take to translate, on a machine with much else to do.
 const SOON: Duration = Duration::from_secs(20);
 
 const IP: &str = "10.96.0.1";
@@ -106,7 +106,7 @@ impl Kubelet {
         Running::start(&self.image, &runtime_spec(pod, container, &args, &place))
     }
 
-    /// Where the agent finds the cgroup whose processes it may translate for: not those of this machine.
+    /// Returns the flag with the cgroup whose processes the agent may translate for: not those of this machine.
     fn cgroup_flag(&self) -> String {
         let name = self.cgroup.path().file_name().unwrap();
         let path = Path::new("/run/shunt/cgroup").join(name);

@@ -87,7 +87,7 @@ impl Cluster {
         Candidate { process, port }
     }
 
-    /// Who has the Lease.
+    /// Returns the holder of the Lease.
     fn holder(&self) -> Option<String> {
         let lease = self.server.lease(NAMESPACE, LEASE)?;
         Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
@@ -137,7 +137,7 @@ impl Cluster {
         });
     }
 
-    /// How often a status was to be written.
+    /// Returns the number of requests to write a status.
     fn writes(&self) -> usize {
         let asked = self.server.asked().into_iter();
         asked
@@ -145,7 +145,7 @@ impl Cluster {
             .count()
     }
 
-    /// What a candidate shows of itself, if it does.
+    /// Returns a candidate's page at this path, if it serves one.
     pub(crate) fn get(&self, port: u16, path: &str) -> Option<String> {
         let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
         let answer = self.node.enter(|| http_get(at, path, &[])).ok()?;
@@ -163,7 +163,7 @@ impl Candidate {
         value.parse().unwrap()
     }
 
-    /// How many statuses it has written.
+    /// Returns the number of statuses that it has written.
     fn written(&self, cluster: &Cluster) -> u64 {
         self.metric(
             cluster,
@@ -222,14 +222,14 @@ fn the_status_of_routes_says_what_holds_for_them() {
     cluster.await_reasons(&r(&[]), &["Accepted@3 ResolvedRefs@3"]);
     server.delete(&grant("backends"));
     cluster.await_reasons(&r(&[]), &["Accepted@3 RefNotPermitted@3"]);
-    // An older one takes its port, and gives it back.
+    // An older one takes its port, and frees it again.
     let old = tcp_route("old", 1, &[backend("v1", 1)]);
     server.put(old.clone());
     cluster.await_reasons(&old, &[good]);
     cluster.await_reasons(&r(&[]), &["Conflicted@3 RefNotPermitted@3"]);
     server.delete(&old);
     cluster.await_reasons(&r(&[]), &["Accepted@3 RefNotPermitted@3"]);
-    // It goes over to a Gateway: what it said is taken back.
+    // It goes over to a Gateway: its status is taken back.
     let elsewhere = with(
         r(&[backend("v1", 1)]),
         "/spec/parentRefs",
@@ -303,7 +303,7 @@ fn only_our_entries_are_touched_and_nothing_is_written_twice() {
     // What changes nothing for the route: a Service that it does not name, and its own object.
     cluster.server.put(service("other", "10.96.0.14"));
     cluster.server.put(r.clone());
-    // Who is told of a change after these has been told of these.
+    // The controller that has a change after these has these, too.
     let next = tcp_route("s", 2, &[backend("v1", 1)]);
     cluster.server.put(next.clone());
     cluster.await_reasons(&next, &["Conflicted@1 ResolvedRefs@1"]);
@@ -346,7 +346,7 @@ fn a_server_that_refuses_or_is_busy_is_asked_again() {
         let good = format!("Accepted@{generation} ResolvedRefs@{generation}");
         cluster.await_reasons(&route, &[&good]);
     }
-    // What is refused for good is not asked again, and is in nobody's way.
+    // What is refused for good is not requested again, and blocks no other one.
     cluster.server.set_faults(Faults {
         statuses: Some(422),
         ..Faults::default()
@@ -397,7 +397,7 @@ fn one_of_two_writes_and_the_other_takes_over() {
     .unwrap();
     assert_eq!(one.written(&cluster), 1);
     assert_eq!(cluster.holder().as_deref(), Some("two"));
-    // One that ends gives the Lease back.
+    // One that ends frees the Lease.
     assert!(two.process.stop().unwrap().success());
     cluster.await_holder("one");
     cluster.server.put(r(4));
@@ -416,7 +416,7 @@ fn one_that_lost_its_lease_writes_nothing_and_a_lease_that_is_removed_is_made_an
     };
     let one = cluster.start("one", 18_120);
     cluster.await_holder("one");
-    // Somebody else has taken it, for an hour from now on.
+    // Another one has taken it, for an hour from now on.
     let mut lease = cluster.server.lease(NAMESPACE, LEASE).unwrap();
     lease["spec"]["holderIdentity"] = "another".into();
     lease["spec"]["leaseDurationSeconds"] = 3600.into();

@@ -45,7 +45,7 @@ fn a_drained_endpoint_counts_as_not_ready_for_topology_and_health_checks() {
         steer(&drain);
         world.await_pods(client, target, &["pod-d"]);
         await_answer(outside, 503, 0);
-        // It counts as little in what events say afterwards.
+        // It counts as little in later events.
         let other = hinted(addresses::POD_B, "b");
         world
             .server

@@ -1,4 +1,4 @@
-//! Services whose annotations say how packets get to backends elsewhere, and the Nodes that the agent has to
+//! Services whose annotations set how packets get to backends elsewhere, and the Nodes that the agent has to
 //! know for that.
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn web(annotations: &Value) -> Value {
     and(web, "/metadata", "annotations", annotations.clone())
 }
 
-/// What says that it is in mode dsr.
+/// Returns the annotations for mode dsr.
 fn in_envelopes() -> Value {
     json!({ "service.shunt.io/forwarding": "dsr", "service.shunt.io/selection": "maglev" })
 }
@@ -45,7 +45,7 @@ fn wrapped(world: &World) -> u64 {
         .unwrap()
 }
 
-/// Waits until a client outside has its packets go on in envelopes. Nobody is there to take them out.
+/// Waits until a client outside has its packets go on in envelopes. No node is there to take them out.
 #[track_caller]
 fn await_envelopes(world: &World) {
     let target = tcp(&addresses::NODE.to_string(), NODE_PORT).within(SILENCE);
@@ -57,7 +57,7 @@ fn await_envelopes(world: &World) {
     found.unwrap_or_else(|error| panic!("{error}\n{}", world.agent.log()));
 }
 
-/// How the NodePort's frontends are shown to forward and to select.
+/// Returns the forwarding and the selection that are shown for the NodePort's frontends.
 fn shown(world: &World) -> Vec<[Value; 2]> {
     let services = world.shunt("services");
     let frontends = services.as_array().unwrap().iter();

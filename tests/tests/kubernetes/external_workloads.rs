@@ -32,7 +32,7 @@ fn workloads_that_a_service_selects_are_its_endpoints() {
     cluster.await_published("db", &[("a", true), ("b", true)], &one.process);
     server.set_status(&workload("a", ""), readiness(false));
     cluster.await_published("db", &[("a", false), ("b", true)], &one.process);
-    // One that nobody can read is in nobody's way.
+    // One that is not readable blocks no other one.
     server.put(with(
         workload("bad", "192.0.2.3"),
         "/spec/ports/0/port",
@@ -56,7 +56,7 @@ fn workloads_that_a_service_selects_are_its_endpoints() {
         found.unwrap_or_else(|error| panic!("{error}: {:?}\n{}", server.get(object), log()))
     };
     assert_eq!(invalid(&workload("bad", ""), "Invalid")["status"], "False");
-    // One of other ports is not published, and is told so, until it has them.
+    // One of other ports is not published, and its status shows that, until it has them.
     let other = with(workload("d", "192.0.2.5"), "/spec/ports/0/name", "other");
     server.put(other.clone());
     let told = invalid(&other, "NoMatchingPort");

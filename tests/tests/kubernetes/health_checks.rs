@@ -100,7 +100,7 @@ fn a_health_check_follows_the_endpoints_of_this_node() {
     .unwrap();
 }
 
-/// Where kubelet asks: the default port.
+/// Flag for the address of kubelet's probes, on the default port.
 pub(crate) const PROBED: [&str; 2] = ["--probe-bind-address", "127.0.0.1"];
 
 /// The status with which kubelet's probe is answered, if it is.
@@ -141,7 +141,7 @@ fn a_node_that_leaves_has_an_agent_that_is_ready() {
     }
 }
 
-/// What the agent shows of itself.
+/// Returns the agent's metrics.
 fn metrics(world: &World) -> String {
     let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 10_249);
     let node = world.sandbox.node();
@@ -175,7 +175,7 @@ fn the_way_of_a_change_is_timed_from_its_trigger_on() {
     let pods = |pod| slice("web", "4", &[ready(pod)]);
     let steps = [
         (addresses::POD_A, now, 1.0),
-        // The same change, told with another one.
+        // The same change, sent with another one.
         (addresses::POD_B, now, 1.0),
         (addresses::POD_A, Timestamp::now(), 2.0),
         // From before the agent's start.

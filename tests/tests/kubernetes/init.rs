@@ -47,7 +47,7 @@ fn the_kernel_is_set_as_the_configuration_asks_for() {
     });
     fs::write(&config, text.to_string()).unwrap();
     init(&["--config", config.to_str().unwrap()]).unwrap();
-    // What is not said is as kube-proxy has it, or as it was.
+    // What is not set is as kube-proxy has it, or as it was.
     assert_eq!(settings(), ["86400", "7200", &*udp, "1"]);
     fs::write(&config, "{}").unwrap();
     let wrong = init(&["--config", config.to_str().unwrap()]);

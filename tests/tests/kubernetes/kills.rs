@@ -19,7 +19,7 @@ use crate::{
 const KILLS: u32 = 8;
 const MANY_KILLS: u32 = 250;
 
-/// How many services come and go.
+/// Number of services that come and go.
 const SERVICES: u32 = 6;
 
 /// The services with the last bytes of their backends.
@@ -52,7 +52,7 @@ fn change(server: &ApiServer, services: &mut Services, random: &mut Random) {
     services.insert(number, backends);
 }
 
-/// What the kernel is to have.
+/// Returns the expected content of the kernel.
 fn expected(services: &Services, stays: &Frontends) -> Frontends {
     let mut frontends = stays.clone();
     for (number, backends) in services {
@@ -131,7 +131,7 @@ fn an_agent_may_be_killed_while_the_cluster_changes() {
     println!("{kills} kills, {idle_kills} of them with nothing changed since");
 }
 
-/// How many writes the first Resync of this log took.
+/// Returns the number of writes of the first Resync in this log.
 fn writes(log: &str) -> Option<u64> {
     let (_, outcome) = log.split_once("Resync: ")?;
     let (counts, _) = outcome.split_once(" writes")?;

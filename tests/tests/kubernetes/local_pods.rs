@@ -1,4 +1,4 @@
-//! This node's pods, told by the ranges of its Node.
+//! This node's pods, known by the ranges of its Node.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -33,7 +33,7 @@ fn by_node(flags: &[&str], ranges: &[&str]) -> Option<World> {
     })
 }
 
-/// What the server sees as the address of the client pod.
+/// Returns the address that the server sees for the client pod.
 fn seen(world: &World) -> IpAddr {
     world.await_pods(world.pod(), tcp(IP, 80), &["pod-d"]);
     let answer = world.pod().enter(|| tcp(IP, 80).ask(REQUEST));
@@ -49,7 +49,7 @@ fn a_pod_keeps_its_address_by_the_ranges_of_its_node() {
             &RANGES,
             addresses::POD_C,
         ),
-        // Nobody says that it is a pod: the reply is made to come back.
+        // It is not known to be a pod: the reply is made to come back.
         (&[], &[], addresses::NODE),
         (&["--cluster-cidr", "10.2.0.0/16"], &RANGES, addresses::NODE),
     ] {

@@ -62,7 +62,7 @@ fn rendered_at(folder: &Path) -> Option<Vec<Value>> {
     Some(objects(&String::from_utf8(output.stdout).unwrap()))
 }
 
-/// What `kubectl` says that it is.
+/// Returns the version that `kubectl` reports of itself.
 fn kubectl_version() -> String {
     let mut command = Command::new("kubectl");
     let output = command.args(["version", "--client"]).output();
@@ -217,7 +217,7 @@ fn pod(objects: &[Value]) -> Option<PodSpec> {
     Some(serde_json::from_value(workload["spec"]["template"]["spec"].clone()).unwrap())
 }
 
-/// Who deletes a definition deletes all objects of it: what is deleted with a workload has none.
+/// The deletion of a definition deletes all objects of it: what is deleted with a workload has none.
 #[test]
 fn no_folder_has_a_definition_and_a_workload() {
     for (name, _) in FOLDERS {
@@ -441,7 +441,7 @@ fn the_configuration_of_kube_proxy_is_a_copy_or_kubeadms_own() {
     assert_eq!(found, expected);
 }
 
-/// Before Kubernetes 1.30 its validation knows no `appArmorProfile`, and an annotation says the same.
+/// Before Kubernetes 1.30 its validation knows no `appArmorProfile`, and an annotation sets the same.
 #[test]
 fn older_clusters_get_the_profile_as_an_annotation() {
     let kustomization = "resources: [deploy/overlays/replace-kube-proxy]\n\

@@ -40,7 +40,7 @@ fn prepare(server: &ApiServer) {
     server.put(pod("over", "node-1", "10.1.1.9", "Succeeded"));
 }
 
-/// What `shunt lookup` says of a place; it may have no answer.
+/// Returns the output of `shunt lookup` for a place; it may have no answer.
 fn lookup(world: &World, place: &str) -> Value {
     let socket = world.agent.socket().to_str().unwrap();
     let binary = shunt_tests::agent_binary();
@@ -51,7 +51,7 @@ fn lookup(world: &World, place: &str) -> Value {
     said.map_or(Value::Null, |said| serde_json::from_str(&said).unwrap())
 }
 
-/// Waits until the address is that of this pod, or nobody's.
+/// Waits until the address is that of this pod, or has no owner.
 #[track_caller]
 fn await_pod(world: &World, ip: &str, name: Option<&str>) {
     let found = || lookup(world, ip)["targets"][0]["workload"]["name"].clone();
@@ -119,7 +119,7 @@ fn machines_outside_the_cluster_are_known_and_followed() {
         prepare(server);
         server.put(definition(WORKLOADS, &["v1alpha1"]));
         server.put(workload("vm", "203.0.113.7"));
-        // Nobody can read it, and it is in nobody's way.
+        // It is not readable, and blocks no other one.
         server.put(with(workload("bad", "203.0.113.9"), "/spec/ports", "x"));
         let mut endpoint = ready(addresses::POD_A);
         endpoint["addresses"] = json!(["203.0.113.7"]);

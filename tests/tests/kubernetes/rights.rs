@@ -1,4 +1,4 @@
-//! What agent and controller ask of the API, and what `deploy` allows them to.
+//! Requests of agent and controller to the API, and their rights in `deploy`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -50,7 +50,7 @@ fn needed(method: &str, uri: &str) -> Right {
     (group.to_owned(), resource, verb.to_owned())
 }
 
-/// Those of a manifest of a role.
+/// Returns the rights in a manifest of a role.
 fn allowed(file: &str) -> BTreeSet<Right> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../deploy")

@@ -12,7 +12,7 @@ use crate::{
 
 const PODS: [IpAddr; 3] = [addresses::POD_A, addresses::POD_B, addresses::POD_D];
 
-/// How long a pod goes on after it was told to end, as with a hook before its stop.
+/// Time for which a pod goes on after the request to end, as with a hook before its stop.
 const GRACE: Duration = Duration::from_millis(30);
 
 #[test]

@@ -85,7 +85,7 @@ fn a_route_moves_a_services_connections_from_one_backend_to_another() {
         .server
         .put(slice("v1", "4", &[ready(addresses::POD_D)]));
     world.await_pods(client, target, &["pod-a", "pod-d"]);
-    // A share that nobody can have is refused, and so is all if nothing is left.
+    // A share that no backend can have is refused, and so is all if nothing is left.
     put(&[backend("v1", 50), backend("missing", 50)]);
     await_refused_share(client, target, "pod-d");
     put(&[backend("v1", 0)]);

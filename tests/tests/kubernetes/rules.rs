@@ -23,7 +23,7 @@ const IP: &str = "10.96.0.10";
 /// SCTP's number, of which this kernel may know nothing.
 const SCTP: i32 = 132;
 
-/// An endpoint of which only this is said.
+/// An endpoint with only these conditions.
 fn saying(address: IpAddr, conditions: Value) -> Value {
     with(ready(address), "/conditions", conditions)
 }
@@ -78,7 +78,7 @@ fn one_endpoint_without_a_hint_takes_the_hints_from_all() {
     world.await_pods(world.pod(), tcp(IP, 80), &["pod-a", "pod-b", "pod-d"]);
 }
 
-/// Who answers eight connections of a client.
+/// Returns the pods that answer eight connections of a client.
 fn answering(from: &Namespace, target: Target) -> BTreeSet<String> {
     let tally = from.enter(|| target.ask_times(8, REQUEST));
     assert!(tally.failures.is_empty(), "{target:?}: {tally:#?}");
@@ -278,7 +278,7 @@ fn free_addresses_of_the_clusters_ranges_are_dropped_without_a_flag() {
         let counters = world.shunt("status")["counters"].clone();
         counters["drop_free_address"].as_u64().unwrap()
     };
-    // Whether a datagram to an address that nobody has is dropped here.
+    // Returns whether a datagram to an address without a host is dropped here.
     let is_dropped = |ip: &str| {
         let at = SocketAddr::new(ip.parse().unwrap(), 80);
         let before = dropped();
@@ -318,7 +318,7 @@ fn node_ports_of_other_nodes_are_left_alone_where_the_policy_is_local() {
     };
     let there = |port| tcp(&addresses::NODE2.to_string(), port);
     world.await_pods(world.pod(), there(30_082), &["pod-a"]);
-    // node-2 itself is asked, where nobody listens.
+    // The packet goes to node-2 itself, where no server listens.
     let answer = world.pod().enter(|| there(30_081).ask(REQUEST));
     assert!(answer.as_ref().is_err_and(is_refused), "{answer:?}");
     let frontends = world.frontends();

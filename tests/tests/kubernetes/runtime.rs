@@ -59,12 +59,12 @@ impl Running {
         }
     }
 
-    /// What it has written.
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
-    /// Waits until it ends by itself, which must be well, and gives what it has written.
+    /// Waits until it ends by itself, which must be well, and returns what it has written.
     #[track_caller]
     pub(crate) fn finish(mut self) -> String {
         let status = self.child.wait().unwrap();
@@ -73,7 +73,7 @@ impl Running {
         log
     }
 
-    /// Asks it to end, as a kubelet does, and gives its exit status.
+    /// Sends it the signal to end, as a kubelet does, and returns its exit status.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         run("runc", &["kill", &self.name, "TERM"]).unwrap();
         self.child.wait().unwrap().code()

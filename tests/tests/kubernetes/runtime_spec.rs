@@ -1,5 +1,5 @@
-//! What a container runtime is told of a container, by the rules by which those of a kubelet read its
-//! manifest (containerd, `internal/cri/server/container_create.go`).
+//! The specification of a container for a runtime, by the rules by which the runtimes of a kubelet
+//! read its manifest (containerd, `internal/cri/server/container_create.go`).
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, SecurityContext, VolumeMoun
 use serde_json::{Value, json};
 use shunt_tests::Namespace;
 
-/// Where a pod finds what its service account may know.
+/// Folder of a pod's service account.
 pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What every runtime keeps from containers that are not privileged.
+/// Paths that every runtime hides from containers that are not privileged.
 const MASKED: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
@@ -27,7 +27,7 @@ const MASKED: [&str; 12] = [
     "/sys/devices/virtual/powercap",
 ];
 
-/// What these may not write to.
+/// Paths that these may not write to.
 const READ_ONLY: [&str; 5] = [
     "/proc/bus",
     "/proc/fs",
@@ -36,16 +36,16 @@ const READ_ONLY: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
-/// Where a pod is, and what it finds there.
+/// Surroundings of a pod: its node, environment and volumes.
 pub(crate) struct Place<'a> {
     pub(crate) node: &'a Namespace,
     /// The variables of each container, as `NAME=VALUE`.
     pub(crate) environment: &'a [String],
-    /// Where a volume, or [`SERVICE_ACCOUNT`], is on this host.
+    /// Returns the path of a volume, or of [`SERVICE_ACCOUNT`], on this host.
     pub(crate) volumes: &'a dyn Fn(&str) -> Option<PathBuf>,
 }
 
-/// What a runtime is told of this container of a pod, whose arguments are these.
+/// Returns the specification for a runtime of this container of a pod, whose arguments are these.
 pub(crate) fn runtime_spec(
     pod: &PodSpec,
     container: &Container,

@@ -11,14 +11,14 @@ use crate::{
 
 const IP: &str = "10.96.0.10";
 
-/// How often a token is replaced.
+/// Number of times that a token is replaced.
 const TOKENS: u32 = 6;
 const MANY_TOKENS: u32 = 300;
 
-/// What the agent says of a token that is not taken. The bare number may be a part of any other one.
+/// The agent's message on a token that is not taken. The bare number may be a part of any other one.
 const REFUSED: &str = "the server says 401";
 
-/// How long an agent may take to try again that was refused again and again.
+/// Time that an agent may take to try again that was refused again and again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn put_web(world: &World, pod: std::net::IpAddr) {
@@ -85,7 +85,7 @@ fn tokens_are_replaced_without_a_gap() {
         let token = format!("token-{}", number + 2);
         world.server.rotate_token(&token, true).unwrap();
         if number % 2 == 1 {
-            // All watches have to begin anew, long before anybody would look into the file.
+            // All watches have to begin anew, long before the next look into the file.
             world.server.cut();
         }
         let (pod, name) = [

@@ -1,4 +1,4 @@
-//! A Service that does not fit into the tables is of nobody else's concern.
+//! A Service that does not fit into the tables affects no other one.
 
 use serde_json::Value;
 use shunt_tests::addresses;

@@ -1,4 +1,4 @@
-//! Objects that the API server takes and the agent cannot read: each is of nobody else's concern.
+//! Objects that the API server takes and the agent cannot read: each affects no other one.
 
 use serde_json::{Value, json};
 use shunt_tests::addresses;
@@ -16,7 +16,7 @@ fn nested() -> Value {
     (0..DEEP).fold(json!(1), |inner, _| json!([inner]))
 }
 
-/// One of each kind that nobody can read.
+/// One of each kind that is not readable.
 fn unreadable_objects() -> [Value; 6] {
     [
         with(service("odd", "10.96.0.66"), "/spec/ports", "http"),
@@ -74,7 +74,7 @@ fn an_unreadable_object_of_each_kind_hides_no_other() {
     let field = "spec.ports: invalid type: string \"http\", expected a sequence";
     assert!(text.contains(field), "{text}");
     others_are_served(&world, "second", "10.96.0.12");
-    // Who lists anew finds all of them at once.
+    // A new list has all of them at once.
     let world = world.restart(kill, |_, _| ());
     await_shown(&world, &shown);
     others_are_served(&world, "third", "10.96.0.13");
@@ -83,7 +83,7 @@ fn an_unreadable_object_of_each_kind_hides_no_other() {
     for object in others {
         world.server.delete(object);
     }
-    // The server itself cannot read what it would have to say of its end.
+    // The server itself cannot read what it would have to send at its end.
     world
         .server
         .put(with(nested.clone(), "/spec/routes", json!([])));
@@ -104,7 +104,7 @@ fn what_was_readable_of_an_object_stays_until_it_is_again_or_is_deleted() {
     world.server.put(bad.clone());
     await_shown(&world, &["EndpointSlices: default/web-4"]);
     world.await_pods(world.pod(), web, &["pod-a"]);
-    // A list says no more than the watch has said.
+    // A list has no more than the watch has sent.
     world.server.compact();
     others_are_served(&world, "other", "10.96.0.11");
     world.await_pods(world.pod(), web, &["pod-a"]);

@@ -46,7 +46,7 @@ fn a_server_that_refuses_slices_is_asked_again_or_not_as_it_says() {
         })
         .unwrap_or_else(|error| panic!("{status}: {error}\n{}", one.process.log()));
     }
-    // The user of the Service was told of what is forbidden.
+    // The user of the Service got an Event about what is forbidden.
     wait_until("an Event", SOON, || {
         let events = server.events().into_iter();
         let mut told = events.filter(|event| event["reason"] == "FailedToPublish");
@@ -147,7 +147,7 @@ fn a_watch_that_has_to_begin_anew_in_the_middle_of_a_batch_loses_nothing() {
             (cluster.slice_writes() > before + 5).then_some(())
         })
         .unwrap_or_else(|error| panic!("{round}: {error}\n{}", one.process.log()));
-        // What is watched goes on after what is forgotten: 410. Meanwhile one is gone, of which no watch tells.
+        // What is watched goes on after what is forgotten: 410. Meanwhile one is gone, which no watch reports.
         server.delete(&workload(&format!("vm-{round}"), ""));
         server.compact();
         server.cut();

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const WORKLOADS: (&str, &str) = ("externalworkloads", "workload.shunt.io");
 pub(crate) const LINKERDS: (&str, &str) = ("externalworkloads", "workload.linkerd.io");
 
-/// Who writes our slices.
+/// Manager of our slices.
 const MANAGER: &str = "external-workloads.shunt.io";
 
 /// A ready workload of our group with the label `app: web` and the port `web`.
@@ -39,7 +39,7 @@ pub(crate) fn linkerds(name: &str, ip: &str) -> Value {
     and(workload, "/spec", "meshTLS", identity)
 }
 
-/// One of linkerd's that no Service selects, and that asks to be looked at where nobody is.
+/// One of linkerd's that no Service selects, and whose probe has no server.
 fn probed_linkerds() -> Value {
     let probe = r#"{"tcpSocket":{"port":9},"failureThreshold":1}"#;
     let annotations = json!({ "workload.shunt.io/readiness-probe": probe });
@@ -167,7 +167,7 @@ impl Cluster {
         .unwrap();
     }
 
-    /// How often a slice was written.
+    /// Returns the number of writes of slices.
     pub(crate) fn slice_writes(&self) -> usize {
         let asked = self.server.asked().into_iter();
         asked

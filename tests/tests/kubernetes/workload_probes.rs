@@ -22,7 +22,7 @@ use crate::{
     world::SOON,
 };
 
-/// Where the machines are: addresses of the controller's own namespace.
+/// Addresses of the machines, all of them the controller's own namespace's.
 const DATABASE: &str = "192.0.2.1";
 const WEB: &str = "192.0.2.2";
 const PORT: u16 = 5432;
@@ -33,7 +33,7 @@ fn listen(node: &Namespace, ip: &str, port: u16) -> TcpListener {
     node.enter(|| TcpListener::bind(at).unwrap())
 }
 
-/// A web server that answers each request with the status that it is told to. It ends when this is dropped.
+/// A web server that answers each request with the status that is set. It ends when this is dropped.
 struct Web {
     status: Arc<AtomicU16>,
     is_over: Arc<AtomicBool>,
@@ -83,11 +83,11 @@ fn answer(mut stream: TcpStream, status: u16) {
         text.starts_with("get /ready http/1.1\r\n") && text.contains("host: db.example\r\n");
     let status = if is_right { status } else { 404 };
     let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\n\r\n");
-    // Whoever asked may be gone.
+    // The client may be gone.
     drop(stream.write_all(answer.as_bytes()));
 }
 
-/// A workload of which nobody says yet that it is ready, with this probe.
+/// A workload that is not yet known to be ready, with this probe.
 fn probed(name: &str, ip: &str, probe: Value) -> Value {
     let workload = with(workload(name, ip), "/status", json!({}));
     and(workload, "/spec", "readinessProbe", probe)
@@ -114,7 +114,7 @@ fn web() -> Value {
 }
 
 impl Cluster {
-    /// How often a workload's status was another one than before.
+    /// Returns the number of changes of a workload's status.
     fn status_changes(&self, name: &str) -> usize {
         let history = self.server.history(Kind::ExternalWorkload).into_iter();
         let own = history.filter(|(_, after)| {
@@ -180,7 +180,7 @@ fn workloads_are_ready_as_long_as_they_answer() {
         (&ready["status"], &ready["reason"]),
         (&json!("False"), &json!("ProbeFailed"))
     );
-    // Which status it is, is its own: the condition must be no way to ask other hosts.
+    // The message has no status code: the condition must be no way to ask other hosts.
     let message = ready["message"].as_str().unwrap();
     assert!(message.contains("wrong status"), "{ready}");
     assert!(
@@ -207,7 +207,7 @@ fn workloads_are_ready_as_long_as_they_answer() {
     .unwrap();
     let changes = || ["by-hand", "database", "web"].map(|name| cluster.status_changes(name));
     assert_eq!(changes(), [0, 3, 3]);
-    // What somebody else says is not what is seen.
+    // Another writer's status is not the probe's result.
     server.set_status(&database(), readiness(false));
     wait_until("it is ready again", SOON, || {
         (cluster.ready(&database())["reason"] == "ProbeSucceeded").then_some(())

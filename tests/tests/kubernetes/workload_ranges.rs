@@ -22,14 +22,14 @@ const PORT: u16 = 5432;
 const API_SERVER: &str = "192.0.2.50";
 const MACHINE: &str = "192.0.2.9";
 
-/// A workload that is probed at [`PORT`]. Nobody says yet that it is ready.
+/// A workload that is probed at [`PORT`]. It is not yet known to be ready.
 fn probed(name: &str, ip: &str) -> Value {
     let workload = with(workload(name, ip), "/status", json!({}));
     let probe = json!({ "tcpSocket": { "port": PORT }, "periodSeconds": 1, "failureThreshold": 1 });
     and(workload, "/spec", "readinessProbe", probe)
 }
 
-/// A listener that nobody has connected to yet.
+/// A listener without connections yet.
 fn listen(node: &Namespace) -> TcpListener {
     let addresses = format!("addr add {NODE}/32 dev lo\n");
     node.configure(&addresses).unwrap();
@@ -220,7 +220,7 @@ fn without_the_right_to_nodes_workloads_are_published_all_the_same() {
         });
         server.put(workload("at-node", NODE));
         server.put(workload("unused-cluster-ip", "10.96.9.9"));
-        // A Service says its own ClusterIP.
+        // A Service sets its own ClusterIP.
         server.put(workload("cluster-ip", "10.96.0.20"));
         let one = cluster.start("one", 18_234 + 2 * number);
         let name = match kind {

@@ -15,24 +15,24 @@ use shunt_tests::{
 
 use crate::objects::{NODE_NAME, SERVED, node, ready, service, slice};
 
-/// How long a change of the API takes to be in the kernel, on a machine with much else to do.
+/// Time that a change of the API takes to be in the kernel, on a machine with much else to do.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// How long to wait for an answer that is not to come.
+/// Time to wait for an answer that is not to come.
 pub(crate) const SILENCE: Duration = Duration::from_millis(700);
 
 /// A request's length.
 pub(crate) const REQUEST: usize = 100;
 
-/// What the kernel has: the backends of each frontend, all as text.
+/// Content of the kernel: the backends of each frontend, all as text.
 pub(crate) type Frontends = BTreeMap<String, BTreeSet<String>>;
 
-/// How the agent is told which pods are on its node.
+/// Source of the agent's knowledge of the pods on its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pods {
     /// By their ranges, as flags.
     ByFlag,
-    /// Not at all: the Node may say it.
+    /// Not at all: the Node may name the range.
     ByNode,
 }
 
@@ -116,7 +116,7 @@ impl World {
         self.sandbox.pod("pod-c").namespace()
     }
 
-    /// What `shunt` says at the agent's socket, as JSON.
+    /// Returns the output of `shunt` at the agent's socket, as JSON.
     pub(crate) fn shunt(&self, command: &str) -> Value {
         let binary = agent_binary();
         let socket = self.agent.socket().to_str().unwrap();
@@ -127,7 +127,7 @@ impl World {
         serde_json::from_str(&said.unwrap()).unwrap()
     }
 
-    /// What `shunt status` says to people.
+    /// Returns the text of `shunt status` for people.
     pub(crate) fn status_text(&self) -> String {
         let socket = self.agent.socket();
         let mut command = Command::new(agent_binary());
@@ -135,12 +135,12 @@ impl World {
         String::from_utf8(output.unwrap().stdout).unwrap()
     }
 
-    /// What the agent says of its source.
+    /// Returns the agent's report on its source.
     pub(crate) fn source(&self) -> Value {
         self.shunt("status")["source"].clone()
     }
 
-    /// What is in the kernel.
+    /// Returns the content of the kernel.
     pub(crate) fn frontends(&self) -> Frontends {
         let services = self.shunt("services");
         let frontends = services.as_array().unwrap().iter();
@@ -197,7 +197,7 @@ impl World {
         );
     }
 
-    /// Waits until a client in the namespace fails as `is_right` says.
+    /// Waits until a client in the namespace fails by `is_right`.
     #[track_caller]
     pub(crate) fn await_failure(
         &self,
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// Waits until what the agent says of its source is right.
+    /// Waits until the agent's report on its source is right.
     #[track_caller]
     pub(crate) fn await_source(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;

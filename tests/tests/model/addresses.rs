@@ -1,4 +1,4 @@
-//! Who is where, in both families.
+//! The addresses of all parties, in both families.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -7,7 +7,7 @@ use std::{
 
 use super::nodes::Nodes;
 
-/// What has one address of each family.
+/// A host with one address of each family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub v4: Ipv4Addr,
@@ -55,7 +55,7 @@ pub(crate) const OTHER_NODE_TOO: Pair = Pair {
     v6: Ipv6Addr::new(0x2001, 0xdb8, 0x16, 0, 0, 0, 0, 0x20),
 };
 
-/// The names of nodes; nobody ever hears of the last one's addresses.
+/// The names of nodes; no event has the last one's addresses.
 pub(crate) const NODE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// The addresses that the nodes of these names may have, one list or another.
@@ -79,7 +79,7 @@ pub(crate) fn all_nodes() -> Nodes {
     NODE_NAMES.into_iter().zip(lists).collect()
 }
 
-/// What a pod sees when it reaches itself.
+/// Addresses that a pod sees when it reaches itself.
 pub(crate) const HAIRPIN: Pair = Pair {
     v4: Ipv4Addr::new(169, 254, 254, 1),
     v6: Ipv6Addr::new(0xfd9a, 0x7452, 0x4a6d, 0, 0, 0, 0, 1),
@@ -87,8 +87,7 @@ pub(crate) const HAIRPIN: Pair = Pair {
 /// The pods of this node.
 pub(crate) const POD_CIDRS: [&str; 2] = ["10.1.1.0/24", "fd00:1:1::/64"];
 
-/// Where envelopes may come from besides nodes, if there are such ranges: this node's come from the first one of
-/// their family.
+/// Ranges of envelopes' sources besides nodes, if there are such: this node's come from the first one of their family.
 pub(crate) const DSR_SOURCES: [&str; 4] = [
     "172.16.0.0/12",
     "fd00:5::/64",
@@ -110,8 +109,8 @@ pub(crate) fn is_dsr_source(ip: IpAddr) -> bool {
     }
 }
 
-/// Where this node's envelopes for a flow with this number come from, of the family of `other`. The number's
-/// bytes stand there from the least on, as far as the range leaves room.
+/// Returns the source of this node's envelopes for a flow with this number, of the family of `other`. The
+/// number's bytes stand there from the least on, as far as the range leaves room.
 pub(crate) fn dsr_source(number: u32, other: IpAddr) -> IpAddr {
     let [a, b, c, d] = number.to_le_bytes();
     match other {
@@ -200,7 +199,7 @@ pub(crate) const SERVICE_PORTS: [u16; 4] = [80, 53, 443, 30080];
 /// Node ports; 0 is none.
 pub(crate) const NODE_PORTS: [u16; 4] = [0, 30080, 30053, 80];
 
-/// Where backends are: pods of this node, pods and host network of another, elsewhere.
+/// Addresses of backends: pods of this node, pods and host network of another, elsewhere.
 pub(crate) const BACKEND_IPS: [IpAddr; 16] = [
     v4(10, 1, 1, 3),
     v4(10, 1, 1, 4),
@@ -222,8 +221,7 @@ pub(crate) const BACKEND_IPS: [IpAddr; 16] = [
 /// Ports of backends; some need no change of port.
 pub(crate) const BACKEND_PORTS: [u16; 3] = [8080, 80, 53];
 
-/// Where clients are: pods of this node, some of them backends, outside, another node's pod, this
-/// node itself.
+/// Addresses of clients: pods of this node, some of them backends, outside, another node's pod, this node itself.
 pub(crate) const CLIENT_IPS: [IpAddr; 16] = [
     v4(10, 1, 1, 9),
     v4(198, 51, 100, 5),
@@ -245,7 +243,7 @@ pub(crate) const CLIENT_IPS: [IpAddr; 16] = [
 /// Ports of clients; one is a backend's.
 pub(crate) const CLIENT_PORTS: [u16; 5] = [40000, 40001, 1, 65535, 8080];
 
-/// Sources that nobody should have: unspecified, loopback, groups, broadcasts, of a future use.
+/// Sources that no host should have: unspecified, loopback, groups, broadcasts, of a future use.
 pub(crate) const ODD_IPS: [IpAddr; 10] = [
     v4(0, 0, 0, 0),
     v4(127, 0, 0, 1),

@@ -22,10 +22,10 @@ use super::{
     wire::{Form, Packet},
 };
 
-/// How exactly the model knows the time.
+/// Precision of the model's time.
 const PRECISION: Duration = Duration::from_millis(200);
 
-/// What was done, for people.
+/// A step, for people.
 enum Step {
     Event(String, bool),
     Packet(Hook, Vec<u8>, Result<Verdict, String>),
@@ -48,17 +48,17 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a case has come to.
+/// Results of a case.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
     pub packets: u64,
-    /// What the packets were, by the programs' counters.
+    /// Kinds of the packets, by the programs' counters.
     pub counters: BTreeMap<&'static str, u64>,
-    /// How many of each family, protocol and form went on as something else.
+    /// Numbers of packets of each family, protocol and form that went on as something else.
     pub translated: BTreeMap<String, u64>,
-    /// How many connections found no room although there was some in the table.
+    /// Number of connections that found no room although there was some in the table.
     pub refused_early: u64,
-    /// How many connections were opened through splits, and refused by them while others were served.
+    /// Number of connections that were opened through splits, and refused by them while others were served.
     pub by_splits: u64,
     pub refused_by_splits: u64,
 }
@@ -66,9 +66,9 @@ pub(crate) struct Compared {
 /// Model and kernel differ.
 #[derive(Debug)]
 pub(crate) struct Difference {
-    /// How many packets had been compared, the one that differs among them.
+    /// Number of packets compared, the one that differs among them.
     pub packets: u64,
-    /// What was done, and what came of it.
+    /// The steps and their outcomes.
     pub story: String,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Case<'a> {
     steps: Vec<Step>,
     packets: u64,
     translated: BTreeMap<String, u64>,
-    /// When the model last took note of the time.
+    /// Time of the model's last note of the time.
     noted: Instant,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Case<'a> {
                     return Ok(());
                 };
                 // In a Resync, who gets a frontend gets the backends that are found there, and
-                // the flows with them. Which ones those are is not modelled.
+                // the flows with them. Their selection is not modelled.
                 while matches!(event, Event::Resync(..))
                     && let Some(loser) = self.model.cluster.loser(&event)
                 {
@@ -373,7 +373,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Who the flow that a packet opens goes on between, if it does.
+/// Returns the source and the backend of the flow that a packet opens, if it goes on.
 fn chosen(verdict: &Verdict) -> Option<Chosen> {
     let (Verdict::Pass(frame) | Verdict::Redirect(frame)) = verdict else {
         return None;

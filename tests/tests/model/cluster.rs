@@ -35,7 +35,7 @@ impl Protocol {
     pub(crate) const UDP: Self = Self(17);
     pub(crate) const SCTP: Self = Self(132);
 
-    /// Those that are translated.
+    /// Protocols that are translated.
     pub(crate) const ALL: [Self; 3] = [Self::TCP, Self::UDP, Self::SCTP];
 }
 
@@ -50,14 +50,14 @@ impl fmt::Debug for Protocol {
     }
 }
 
-/// Which backends a frontend may use.
+/// The set of backends that a frontend may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Cluster,
     Local,
 }
 
-/// What a backend can do.
+/// State of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
@@ -73,10 +73,10 @@ pub(crate) struct Backend {
     pub at: Endpoint,
     pub weight: u32,
     pub local: bool,
-    /// The name of its node, if the event says so.
+    /// The name of its node, if the event has it.
     pub node: Option<&'static str>,
     pub state: State,
-    /// The sets that it belongs to, if the event says so.
+    /// The sets that it belongs to, if the event has it.
     pub scopes: Option<Vec<Policy>>,
 }
 
@@ -153,12 +153,12 @@ pub(crate) struct Port {
     /// 0: none.
     pub node_port: u16,
     pub backends: Vec<Backend>,
-    /// Whom its connections go to in place of its own backends.
+    /// Split of its connections, in place of its own backends.
     pub split: Option<Split>,
 }
 
 impl Service {
-    /// How many times a local backend of the port counts: where a Maglev table selects, as others.
+    /// Returns the weight of a local backend of the port: where a Maglev table selects, that of others.
     pub(crate) fn local_backend_weight(&self, port: &Port) -> u32 {
         let lists = [
             &self.cluster_ips,
@@ -173,7 +173,7 @@ impl Service {
         }
     }
 
-    /// Returns whether any frontend of the port selects from the Local set, whoever holds it.
+    /// Returns whether any frontend of the port selects from the Local set, whichever service holds it.
     pub(crate) fn selects_locally(&self, port: &Port) -> bool {
         let has_external = !self.external_ips.is_empty()
             || !self.load_balancer_ips.is_empty()
@@ -238,7 +238,8 @@ impl Service {
         self
     }
 
-    /// Who has a split chooses by its weights and hands nobody on: which slot a packet comes by is not modelled for them.
+    /// Removes what a split excludes: a service with a split selects by its weights and hands no packet on,
+    /// because the slot that a packet comes by is not modelled for it.
     pub(crate) fn without_what_splits_exclude(&mut self) {
         if self.ports.iter().any(|port| port.split.is_some()) {
             self.maglev = false;
@@ -301,7 +302,7 @@ pub(super) fn id_json(id: ServiceId) -> Value {
     json!({ "namespace": "model", "name": format!("s{id}") })
 }
 
-/// An event, as the model and the agent are told of it.
+/// An event, as the model and the agent get it.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Resync(Vec<IpAddr>, Nodes, Vec<Service>),
@@ -313,7 +314,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The line that tells the agent.
+    /// The line for the agent.
     pub(crate) fn line(&self) -> String {
         let all = |services: &[Service]| services.iter().map(Service::json).collect::<Value>();
         match self {

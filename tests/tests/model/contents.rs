@@ -1,4 +1,4 @@
-//! What the connection tables have, as the agent lists it and as it is in their slots.
+//! Contents of the connection tables, as the agent lists them and as they are in their slots.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use super::{
 pub(crate) struct Contents {
     /// By the ends of their requests those of their replies, whether their time is over or not.
     pub all: BTreeMap<Ends, Ends>,
-    /// How far those are whose time is not over.
+    /// States of the connections whose time is not over.
     pub listed: BTreeMap<Ends, ConntrackState>,
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{envelope::Envelope, wire::Packet};
 
-/// Who a frame is from and to, and what it is; all of it if it cannot be read.
+/// Returns the ends and the kind of a frame; all of it if it cannot be read.
 pub(crate) fn describe(frame: &[u8]) -> String {
     if let Some(envelope) = Envelope::read(frame) {
         let Envelope {

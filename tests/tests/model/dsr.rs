@@ -17,7 +17,7 @@ use super::{
     wire::{Form, Packet},
 };
 
-/// Where a packet is served.
+/// The place where a packet is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
     /// By the node with this address, another one.
@@ -28,14 +28,14 @@ pub(super) enum Served {
     AsEver,
 }
 
-/// What is in an envelope for this node.
+/// Content of an envelope for this node.
 #[derive(Debug)]
 pub(super) enum Content {
     /// The frame of a packet, and whether a node has handed that on that was not the first.
     Frame(Vec<u8>, bool),
     /// A packet that is dropped, as a router on the way would have.
     Congested,
-    /// One that nobody sent: it is said to come from this node itself.
+    /// One without a real sender: its source is this node itself.
     Forged,
 }
 
@@ -66,7 +66,7 @@ impl Model {
         frontend.is_some_and(|frontend| frontend.is_dsr)
     }
 
-    /// Where the packet is served, if it belongs to no flow.
+    /// Returns the place where the packet is served, if it belongs to no flow.
     pub(super) fn served(&self, packet: &Packet<'_>) -> Served {
         let here = if packet.is_handed_over {
             Served::ByOwn
@@ -104,7 +104,8 @@ impl Model {
         })
     }
 
-    /// Whom every node chose for the packet among all backends before some began to drain, if any do.
+    /// Returns the backend that every node chose for the packet among all backends before some began to
+    /// drain, if any do.
     fn choice_with_draining(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&Backend> {
         let service = &self.cluster.services[&frontend.service];
         let port = &service.ports[frontend.port];
@@ -149,7 +150,8 @@ impl Model {
         Some(all[by_weight(&weights, number)])
     }
 
-    /// Whom every node chooses for the packet among all backends; with session affinity for its client.
+    /// Returns the backend that every node chooses for the packet among all backends; with session affinity
+    /// for its client.
     fn choice(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&Backend> {
         let service = &self.cluster.services[&frontend.service];
         let listed = self.cluster.listed(frontend, Policy::Cluster);
@@ -197,8 +199,8 @@ impl Model {
         Verdict::Redirect(packet.enclosed(source, node))
     }
 
-    /// What is in the envelope that a frame is, if that is one from a node of the cluster, or from a range for
-    /// envelopes, to this one, with a packet for a frontend in mode dsr.
+    /// Returns the content of the envelope that a frame is, if that is one from a node of the cluster, or from a range
+    /// for envelopes, to this one, with a packet for a frontend in mode dsr.
     pub(super) fn content(&self, frame: &[u8]) -> Option<Content> {
         let Envelope {
             source,

@@ -14,14 +14,14 @@ use super::{
     wire::{ETHERNET, Form, Packet, Quote},
 };
 
-/// Whom a packet goes on between.
+/// The ends between which a packet goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Between {
     pub source: Endpoint,
     pub destination: Endpoint,
 }
 
-/// Why a packet goes no further.
+/// Reason why a packet goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     NobodyListens,
@@ -75,7 +75,7 @@ impl Covering {
     }
 }
 
-/// Where a network header has its addresses, and how long one is.
+/// Returns the offset of a network header's addresses, and the length of one.
 const fn address_place(network: usize, is_ipv4: bool) -> (usize, usize) {
     if is_ipv4 {
         (network + 12, 4)
@@ -104,7 +104,7 @@ fn write_ports(frame: &mut [u8], transport: usize, source: u16, destination: u16
 
 impl Packet<'_> {
     /// The frame with other ends; `None` if it cannot be made: SCTP's checksum needs the whole
-    /// packet's length, which a fragment does not tell.
+    /// packet's length, which a fragment does not have.
     pub(crate) fn between(&self, to: Between) -> Option<Vec<u8>> {
         let Between {
             source,
@@ -136,7 +136,7 @@ impl Packet<'_> {
         Some(after)
     }
 
-    /// The frame as it says this of congestion.
+    /// The frame with this congestion mark.
     pub(crate) fn marked(&self, mark: u8) -> Vec<u8> {
         let mut after = self.frame.to_vec();
         let byte = &mut after[ETHERNET + 1];

@@ -12,7 +12,7 @@ use super::{
 /// The numbers of the packet inside, by family.
 const NUMBERS: [u8; 2] = [4, 41];
 
-/// How long an envelope's header is.
+/// Returns the length of an envelope's header.
 pub(crate) const fn header_length(is_ipv4: bool) -> usize {
     if is_ipv4 { 20 } else { 40 }
 }
@@ -22,7 +22,7 @@ pub(crate) const fn header_length(is_ipv4: bool) -> usize {
 pub(crate) struct Envelope {
     pub source: IpAddr,
     pub destination: IpAddr,
-    /// What it says of congestion.
+    /// Its congestion mark.
     pub mark: u8,
     pub hops: u8,
     /// The frame without it.
@@ -74,13 +74,13 @@ impl Envelope {
     }
 }
 
-/// What a frame's network header says of congestion (RFC 3168 section 5).
+/// Returns the congestion mark of a frame's network header (RFC 3168 section 5).
 fn mark(frame: &[u8], is_ipv4: bool) -> u8 {
     let byte = frame[ETHERNET + 1];
     if is_ipv4 { byte & 3 } else { byte >> 4 & 3 }
 }
 
-/// What a packet says of congestion out of its envelope; `None`: it is dropped (RFC 6040 section 4.2).
+/// Returns a packet's congestion mark out of its envelope; `None`: it is dropped (RFC 6040 section 4.2).
 pub(crate) const fn combined(inner: u8, outer: u8) -> Option<u8> {
     match (inner, outer) {
         (0, 3) => None,
@@ -98,7 +98,7 @@ pub(crate) struct Enclosed {
     pub from: u8,
     /// Of a few that may get one, this node first.
     pub to: u8,
-    /// Its service class, with what it says of congestion.
+    /// Its service class, with its congestion mark.
     pub class: u8,
     pub hops: u8,
     /// True if it is in another such envelope.
@@ -164,7 +164,7 @@ fn enclose(packet: &[u8], source: IpAddr, destination: IpAddr, class: Class) -> 
     }
 }
 
-/// How routers are to treat a packet: its class, IPv6's flow label, and how many may take it on.
+/// A packet's treatment by routers: its class, IPv6's flow label, and its hop limit.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     class: u8,
@@ -173,7 +173,7 @@ struct Class {
 }
 
 impl Packet<'_> {
-    /// What it says of congestion.
+    /// Returns its congestion mark.
     pub(crate) fn mark(&self) -> u8 {
         mark(self.frame, self.is_ipv4())
     }

@@ -12,9 +12,9 @@ pub(crate) const FRAGMENT: u8 = 44;
 pub(crate) const AUTHENTICATION: u8 = 51;
 pub(crate) const DESTINATION_OPTIONS: u8 = 60;
 
-/// Where the headers lead.
+/// End of a walk through the headers.
 pub(crate) struct Walk {
-    /// What follows them, and where.
+    /// Protocol of what follows them, and its offset.
     pub protocol: u8,
     pub end: usize,
     pub form: Form,
@@ -69,7 +69,7 @@ pub(crate) fn walk(frame: &[u8], begin: usize, protocol: u8) -> Result<Walk, Unr
             return Err(Unread::TooManyHeaders);
         }
         if walk.form == Form::Later {
-            // What its header says comes next is in the first fragment.
+            // The next header that it names is in the first fragment.
             break;
         }
     }

@@ -18,13 +18,13 @@ const LASTING: u64 = 2 * SECOND;
 /// The shortest of the timeouts, in seconds.
 const SHORTEST: u32 = 3;
 
-/// What a backend may send before anything is acknowledged, with its FIN.
+/// Limit of what a backend may send before anything is acknowledged, with its FIN.
 const FIRST_WINDOW: u32 = 65_536;
 
 /// The bits of a number that an answer is known by.
 const KNOWN: u32 = (1 << 26) - 1;
 
-/// What an established connection waits for.
+/// The packet that an established connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaits {
     Nothing,
@@ -45,7 +45,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Those of an answer.
+    /// Returns the ends of an answer.
     pub(crate) const fn reversed(self) -> Self {
         Self {
             protocol: self.protocol,
@@ -55,14 +55,14 @@ impl Ends {
     }
 }
 
-/// Which of a flow's two sides sends.
+/// The side of a flow that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Backend,
 }
 
-/// Whom a connection gives way to.
+/// Rank of a connection in the order of early drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Room {
     /// Its time is over.
@@ -71,7 +71,7 @@ pub(crate) enum Room {
     Over,
     /// Nothing has come of it yet.
     Unassured,
-    /// It is established, and anybody has reset it.
+    /// It is established, and any host may have reset it.
     Doubtful,
     /// It stays.
     Never,
@@ -83,10 +83,10 @@ pub(crate) struct Flow {
     pub protocol: Protocol,
     pub client: Endpoint,
     pub frontend: Endpoint,
-    /// Whom the backend sees.
+    /// The source that the backend sees.
     pub source: Endpoint,
     pub backend: Endpoint,
-    /// Who the backend was when it was chosen; of a connection to the backend itself nobody.
+    /// The backend's membership at the time of the choice; none for a connection to the backend itself.
     pub member: Option<(Member, u64)>,
     /// True if it began with a SYN or INIT.
     opened: bool,
@@ -100,7 +100,7 @@ pub(crate) struct Flow {
     is_early: bool,
     /// The SYN's number, or that which acknowledges the SYN-ACK.
     number: u32,
-    /// Who has ended it.
+    /// True for each side that has ended it.
     client_ended: bool,
     backend_ended: bool,
     /// True if a side has reset it, and none has spoken since.
@@ -109,7 +109,7 @@ pub(crate) struct Flow {
     mistaken: bool,
     awaits: Awaits,
     began: u64,
-    /// When each side was heard.
+    /// Time of each side's last packet.
     client_heard: u64,
     backend_heard: u64,
 }
@@ -191,7 +191,7 @@ impl Flow {
         self.source.ip == self.client.ip
     }
 
-    /// When either side was heard.
+    /// Returns the time of either side's last packet.
     fn last(&self) -> u64 {
         self.client_heard.max(self.backend_heard)
     }
@@ -256,7 +256,7 @@ impl Flow {
         !self.assured && (self.answered || self.number == number)
     }
 
-    /// How far it is, if a reset counts or not.
+    /// Returns its state, if a reset counts or not.
     const fn state_after(&self, reset: bool) -> State {
         let ended = self.client_ended as u8 + self.backend_ended as u8;
         match (self.protocol, self.assured) {
@@ -279,12 +279,12 @@ impl Flow {
         }
     }
 
-    /// How far it is.
+    /// Returns its state.
     pub(super) const fn state(&self) -> State {
         self.state_after(self.reset)
     }
 
-    /// How long it is remembered without a packet, in seconds, if a reset counts or not.
+    /// Returns its timeout without a packet, in seconds, if a reset counts or not.
     const fn timeout(&self, reset: bool) -> u32 {
         let t = TIMEOUTS;
         match (self.protocol, self.state_after(reset)) {
@@ -304,7 +304,7 @@ impl Flow {
         }
     }
 
-    /// Whom it gives way to.
+    /// Returns its rank in the order of early drops.
     pub(crate) fn room(&self, now: u64) -> Room {
         let before = self.room_after(false, now);
         if self.assured && self.reset && before == Room::Never {
@@ -313,8 +313,8 @@ impl Flow {
         self.room_after(self.reset, now)
     }
 
-    /// Returns whether who begins another with its tuple does so because it has ended: an established connection of
-    /// TCP not by a reset, which is anybody's.
+    /// Returns whether a client that begins another with its tuple does so because it has ended: an established
+    /// connection of TCP not by a reset, which any host may send.
     pub(crate) fn has_ended(&self, now: u64) -> bool {
         let believed = self.reset && !(self.protocol == Protocol::TCP && self.assured);
         self.room_after(believed, now) <= Room::Over
@@ -325,7 +325,7 @@ impl Flow {
         self.room_after(self.reset, now) == Room::Expired
     }
 
-    /// Whom it gives way to, if a reset counts or not.
+    /// Returns its rank in the order of early drops, if a reset counts or not.
     fn room_after(&self, reset: bool, now: u64) -> Room {
         if now - self.last() > u64::from(self.timeout(reset)) * SECOND {
             return Room::Expired;
@@ -353,7 +353,7 @@ impl Flow {
         opens || !was_established || now - self.last() > u64::from(timeout) * SECOND
     }
 
-    /// Returns whether the backend's first answer to the SYN is of another connection, and says so.
+    /// Returns whether the backend's first answer to the SYN is of another connection, and shows it.
     pub(super) fn takes_for_another(&mut self, packet: &Packet<'_>) -> bool {
         let Says {
             opens,
@@ -395,9 +395,9 @@ impl Flow {
         packet.form != Form::Error && (answers || resets) && is_awaited
     }
 
-    /// Notes what a packet says.
+    /// Notes the meaning of a packet.
     pub(super) fn note(&mut self, side: Side, packet: &Packet<'_>, now: u64) {
-        // An error is of the flow that it is about, but says nothing of it.
+        // An error is of the flow that it is about, but has no news of it.
         if packet.form == Form::Error {
             return;
         }
@@ -490,7 +490,7 @@ impl Flow {
         self.assure(assures);
     }
 
-    /// Makes it one that stays, if it is none and is to be. What was said in the client's name before does not
+    /// Makes it one that stays, if it is none and is to be. What was sent in the client's name before does not
     /// count.
     fn assure(&mut self, assures: bool) {
         if assures && !self.assured {
@@ -523,7 +523,7 @@ impl Flow {
         }
     }
 
-    /// Returns whether it is hard to tell if a SYN has been without an answer for long enough.
+    /// Returns whether it is uncertain if a SYN has been without an answer for long enough.
     fn is_hard_to_tell(&self, now: u64) -> bool {
         let silence = self.client_heard.saturating_sub(self.backend_heard);
         (150..900).contains(&(now - self.client_heard)) || (500..1100).contains(&silence)
@@ -546,7 +546,7 @@ const fn is_known(number: u32, awaited: u32) -> bool {
     (number ^ awaited) & KNOWN == 0
 }
 
-/// Returns whether it is hard to tell if so many seconds are over.
+/// Returns whether it is uncertain if so many seconds are over.
 pub(crate) fn is_near(age: u64, seconds: u32) -> bool {
     let turn = u64::from(seconds) * SECOND;
     let (before, after) = if seconds < 5 {

@@ -64,7 +64,7 @@ impl Flows {
         Some(index)
     }
 
-    /// Notes what a packet of this side says to its flow.
+    /// Notes the meaning of a packet of this side for its flow.
     pub(crate) fn note(&mut self, index: usize, side: Side, packet: &Packet<'_>) {
         let now = self.now;
         if let Some(flow) = self.flows.get_mut(&index) {
@@ -79,7 +79,7 @@ impl Flows {
         }
     }
 
-    /// Notes what a reply says to its flow, and gives that; nothing if it is of another one.
+    /// Notes the meaning of a reply for its flow, and returns that; nothing if it is of another one.
     pub(crate) fn take_reply(&mut self, packet: &Packet<'_>) -> Option<&Flow> {
         let index = self.find(Side::Backend, packet.ends, packet.says.opens)?;
         let flow = self.flows.get_mut(&index)?;
@@ -96,7 +96,7 @@ impl Flows {
         std::mem::replace(&mut self.begun_again, false)
     }
 
-    /// Returns whether a flow of the packet's client may have `source` towards `backend`: nobody has it; or
+    /// Returns whether a flow of the packet's client may have `source` towards `backend`: no flow has it; or
     /// its time is over, or it is this one and has ended, or nothing has come of it.
     pub(crate) fn is_free(&self, ends: Ends, source: Endpoint, backend: Endpoint) -> bool {
         let reply = Ends {
@@ -142,7 +142,7 @@ impl Flows {
         }
     }
 
-    /// How many flows of the family of `like` give way to nobody.
+    /// Returns the number of flows of the family of `like` that give way to no other.
     pub(crate) fn staying(&self, like: IpAddr) -> usize {
         let is_of_family = |flow: &&Flow| flow.client.ip.is_ipv4() == like.is_ipv4();
         let flows = self.flows.values().filter(is_of_family);
@@ -151,7 +151,7 @@ impl Flows {
             .count()
     }
 
-    /// Forgets the flows that the table does not have any more, and gives how many of them had to go
+    /// Forgets the flows that the table does not have any more, and returns how many of them had to go
     /// before their time: none unless room was `sought`. Everything else in the table must be as it
     /// is here, but for one flow if that is `lost`.
     pub(crate) fn reconcile(

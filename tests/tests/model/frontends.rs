@@ -12,7 +12,7 @@ use super::{
     split::Shares,
 };
 
-/// What a client connects to.
+/// Destination of a client.
 pub(crate) type FrontendKey = (Protocol, Endpoint);
 
 /// A backend of a service port, for as long as the port has it without a break.
@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub at: Endpoint,
 }
 
-/// Which address a frontend stands on.
+/// The kind of address of a frontend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ClusterIp,
@@ -77,15 +77,14 @@ impl Frontend {
     }
 }
 
-/// What a service claims: that to a ClusterIP has the frontend, or else the older one. A NodePort is claimed on all
-/// nodes.
+/// A service's claim: that to a ClusterIP has the frontend, or else the older one. A NodePort is claimed on all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
     Address(FrontendKey),
     NodePort(Protocol, u16),
 }
 
-/// Everything that events have told.
+/// The state from all events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cluster {
     pub nodes: BTreeSet<IpAddr>,
@@ -188,7 +187,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Where the backends of a frontend's set are, whether they take new connections or not.
+    /// Returns the addresses of the backends of a frontend's set, whether they take new connections or not.
     fn places(&self, frontend: &Frontend, set: Policy) -> Vec<Endpoint> {
         match self.split_of(frontend) {
             Some(split) => {
@@ -202,7 +201,8 @@ impl Cluster {
         }
     }
 
-    /// Where those are that take new connections of a frontend's set, and whether some of these are refused.
+    /// Returns the addresses of the backends of a frontend's set that take new connections, and whether some
+    /// of these are refused.
     pub(crate) fn taking(&self, frontend: &Frontend, set: Policy) -> (Vec<Endpoint>, bool) {
         if let Some(split) = self.split_of(frontend) {
             let Shares { of, refused } = self.shares(split, frontend.is_ipv4, set);
@@ -253,7 +253,7 @@ impl Cluster {
         self.dsr.contains(&service)
     }
 
-    /// Since when the port has had the backend, if it has it.
+    /// Returns the begin of the backend's membership in the port, if it has it.
     pub(crate) fn membership(&self, member: Member) -> Option<u64> {
         self.members.get(&member).copied()
     }
@@ -276,7 +276,7 @@ impl Cluster {
         self.claims.retain(|(service, _), _| *service != id);
     }
 
-    /// Who has which frontend, and which backends the frontends use, from scratch.
+    /// Computes the owner of each frontend, and the frontends' backends, from scratch.
     fn recompute(&mut self) {
         let mut candidates: BTreeMap<FrontendKey, Vec<(u64, Frontend)>> = BTreeMap::new();
         let mut dsr = BTreeSet::new();

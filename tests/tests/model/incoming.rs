@@ -1,4 +1,4 @@
-//! What must become of a packet at the ingress of an interface, if it opens no connection.
+//! Outcome of a packet at the ingress of an interface, if it opens no connection.
 
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS, is_pod_of_this_node, is_routed},
@@ -50,8 +50,8 @@ impl Model {
         packet.is_plain && is_for_pod && !self.any_direct && !clashes
     }
 
-    /// What comes to an address that stands for a client's: a pod's answer to itself goes back
-    /// where it came from, a remote backend's on to its client.
+    /// Handles a packet to an address that stands for a client's: a pod's answer to itself goes
+    /// back where it came from, a remote backend's on to its client.
     fn answer(&mut self, packet: &Packet<'_>) -> Option<Between> {
         if !self.may_be_answer(packet) {
             return None;
@@ -105,7 +105,7 @@ impl Model {
         if flow.member.is_some() || !flow.keeps_client() {
             return false;
         }
-        // For no frontend and of no client, nobody looks.
+        // For no frontend and of no client, no program checks it.
         let key = (packet.ends.protocol, packet.ends.destination);
         let is_looked_for = !packet.is_plain
             || self.cluster.frontends.contains_key(&key)
@@ -152,7 +152,7 @@ impl Model {
             let is_expired = packet.hop_limit <= 1;
             let is_lost = !turns && !is_routed(to.destination.ip);
             if (is_expired || is_lost) && !turns && to.destination.ip == destination {
-                // The stack has the same destination before it, and tells the sender by itself.
+                // The stack has the same destination before it, and sends the error by itself.
                 return Verdict::Pass(packet.frame.to_vec());
             }
             if is_expired {
@@ -162,7 +162,7 @@ impl Model {
                 if packet.form == Form::Error {
                     return self.drop("drop_no_route");
                 }
-                // The stack tells the sender.
+                // The stack sends the error.
                 to.source = packet.ends.source;
                 usually = "drop_no_route";
                 through_stack = true;

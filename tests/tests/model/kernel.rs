@@ -26,7 +26,7 @@ use super::{
     twin::Twin,
 };
 
-/// How many connections there may be.
+/// Limit of the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     /// More than a case opens.
@@ -36,7 +36,7 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    /// How many halves have room in a family's table.
+    /// Returns the number of halves that have room in a family's table.
     pub(crate) const fn entries(self) -> u32 {
         match self {
             Self::Roomy => 65_536,
@@ -45,7 +45,7 @@ impl Size {
     }
 }
 
-/// What every event of a case fits into.
+/// Sizes that every event of a case fits into.
 const SIZES: TableSizes = TableSizes {
     frontends: 1024,
     // A Maglev table takes 257.
@@ -62,7 +62,7 @@ const SIZES: TableSizes = TableSizes {
 /// Longer than any connection is remembered.
 pub(crate) const LONG: u32 = 1_000_000;
 
-/// Which hooks have programs.
+/// The hooks that have programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hooks {
     Tc,
@@ -70,7 +70,7 @@ pub(crate) enum Hooks {
     XdpAndTc,
 }
 
-/// Whose verdict a packet got.
+/// The program whose verdict a packet got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
     Driver,
@@ -87,7 +87,7 @@ pub(crate) struct Kernel {
     tables: (ConnectionSlots<V4>, ConnectionSlots<V6>),
     /// The same programs, run by this process.
     twin: Twin,
-    /// What the counters said when the node was last [cleared](Self::clear).
+    /// The counters when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
 }
 
@@ -115,7 +115,7 @@ impl Kernel {
             dsr_sources: ranges.iter().map(|range| range.parse().unwrap()).collect(),
             hairpin_v4: addresses::HAIRPIN.v4,
             hairpin_v6: addresses::HAIRPIN.v6,
-            // Nobody counts the time that passes here.
+            // The time that passes here is not counted.
             rejects: RejectLimit { rate: 0 },
             sizes: TableSizes {
                 conntrack: size.entries(),
@@ -168,7 +168,7 @@ impl Kernel {
         self.before = self.read_counters();
     }
 
-    /// How many connections there may be.
+    /// Returns the limit of the number of connections.
     pub(crate) const fn size(&self) -> Size {
         self.size
     }
@@ -183,7 +183,7 @@ impl Kernel {
         self.uplinks.is_none()
     }
 
-    /// What is in the connection tables.
+    /// Returns the contents of the connection tables.
     pub(crate) fn contents(&self) -> Result<Contents, String> {
         let mut contents = Contents::default();
         let (v4, v6) = &self.tables;
@@ -237,7 +237,7 @@ impl Kernel {
         passing::let_pass(|map| passing::of_object(ebpf, map), seconds).unwrap();
     }
 
-    /// What was counted since the node was cleared, without zeros.
+    /// Returns the counts since the node was cleared, without zeros.
     pub(crate) fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut counters = self.read_counters();
         for (name, count) in &mut counters {
@@ -256,7 +256,7 @@ impl Kernel {
             .collect()
     }
 
-    /// How many packets got no further than the driver.
+    /// Returns the number of packets that got no further than the driver.
     pub(crate) fn taken_by_driver(&self) -> u64 {
         let counters = self.agent.datapath().counters().read().unwrap();
         let counted = counters.into_iter();
@@ -265,8 +265,8 @@ impl Kernel {
             .sum()
     }
 
-    /// What the programs of a hook do with a frame; an error if the kernel takes none, or for another
-    /// verdict.
+    /// Runs the programs of a hook on a frame, and returns the verdict; an error if the kernel takes
+    /// none, or for another verdict.
     pub(crate) fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<(Verdict, Door), String> {
         // With large tables it takes too long.
         let is_compared = self.size == Size::Small && self.twin.is_next();

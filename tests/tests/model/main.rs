@@ -4,7 +4,7 @@
 //! the kernel. Every output frame is compared byte for byte, and what was counted at the end of
 //! each case. A difference is shrunk to a short sequence of events and packets, which is printed.
 //!
-//! `SHUNT_MODEL_PACKETS` says how many packets at least, `SHUNT_MODEL_SEED` makes a run again.
+//! `SHUNT_MODEL_PACKETS` sets the least number of packets, `SHUNT_MODEL_SEED` makes a run again.
 //! [`frames`] does the same with frames that are spoilt in any way.
 
 mod addresses;
@@ -60,17 +60,17 @@ use crate::{
     wire::Form,
 };
 
-/// How many packets, unless told otherwise.
+/// Number of packets, by default.
 const PACKETS: u64 = 100_000;
 const MANY_PACKETS: u64 = 1_000_000;
 
-/// How many spoilt frames, unless told otherwise.
+/// Number of spoilt frames, by default.
 const FRAMES: u64 = 50_000;
 
-/// How many times as many packets are compared at most, if something rare has not happened yet.
+/// Limit of the packets that are compared if something rare has not happened yet, as a multiple of the usual number.
 const FURTHER: u64 = 5;
 
-/// What must have happened to at least every thousandth packet, for the run to say something.
+/// Counters that at least every thousandth packet must have raised, for the run to prove something.
 const COVERED: [&str; 14] = [
     "connection",
     "conntrack_early_drop",
@@ -91,14 +91,14 @@ const COVERED: [&str; 14] = [
 /// The hooks by whose programs packets come, in turn.
 const HOOKS: [Hooks; 2] = [Hooks::Tc, Hooks::XdpAndTc];
 
-/// How many cases are made before the packets are counted again.
+/// Number of cases that are made before the packets are counted again.
 const CASES: u32 = 20;
 
-/// How often a case is tried while a difference is shrunk: the programs choose at random, and not
-/// every choice shows it.
+/// Number of times that a case is tried while a difference is shrunk: the programs choose at
+/// random, and not every choice shows it.
 const TRIES: u32 = 12;
 
-/// How long a difference may be shrunk, in milliseconds.
+/// Time for which a difference may be shrunk, in milliseconds.
 const SHRINKING: u32 = 30_000;
 
 fn setting(name: &str) -> Option<u64> {
@@ -162,13 +162,13 @@ fn the_programs_do_what_the_model_says() {
     });
 }
 
-/// How many packets found no room.
+/// Returns the number of packets that found no room.
 fn refused(compared: &Compared) -> u64 {
     let counters = &compared.counters;
     counters.get("drop_conntrack_full").copied().unwrap_or(0)
 }
 
-/// What has not happened often enough yet, for the comparison of so many packets to say something.
+/// Returns what has not happened often enough yet, for the comparison of so many packets to prove something.
 fn lacking(compared: &Compared, wanted: u64) -> Option<String> {
     let Compared {
         counters,
@@ -205,11 +205,11 @@ fn lacking(compared: &Compared, wanted: u64) -> Option<String> {
     Some(format!("{what}: {count} packets of at least {least}"))
 }
 
-/// How many packets are compared with the programs that are built for the host.
+/// Number of packets that are compared with the programs that are built for the host.
 const OF_TWIN: u64 = 3_000;
 const MANY_OF_TWIN: u64 = 100_000;
 
-/// What `shunt trace` runs.
+/// The programs that `shunt trace` runs.
 #[test]
 fn the_programs_built_for_the_host_do_what_the_kernels_do() {
     with_routes("twin", || {
@@ -246,8 +246,8 @@ fn translated_kinds() -> impl Iterator<Item = String> {
     })
 }
 
-/// The fuzz target over whole frames: `SHUNT_FUZZ_FRAMES` says how many, or `SHUNT_FUZZ_SECONDS`
-/// for how long.
+/// The fuzz target over whole frames: `SHUNT_FUZZ_FRAMES` sets the number, or `SHUNT_FUZZ_SECONDS`
+/// the time.
 #[test]
 fn frames() {
     with_routes("frames", || {

@@ -19,7 +19,7 @@ use super::{
     wire::{Datagram, Form, Packet, Unread, is_for_other_station},
 };
 
-/// What a program does with a frame.
+/// Verdict of a program on a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// On to the stack, as this frame.
@@ -30,14 +30,14 @@ pub(crate) enum Verdict {
     Redirect(Vec<u8>),
 }
 
-/// Where a packet meets a program.
+/// The place where a packet meets a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hook {
     Ingress,
     Egress,
 }
 
-/// What became of a first fragment.
+/// Outcome of a first fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Became {
     /// It was sent on between these.
@@ -46,15 +46,15 @@ pub(super) enum Became {
     HandedOver(IpAddr),
 }
 
-/// Everything that was told and everything that was seen.
+/// The state from all events and all packets.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub cluster: Cluster,
     pub flows: Flows,
     pub(super) bonds: BTreeMap<Bound, Bond>,
-    /// What the first fragment of a datagram became at a hook, and when.
+    /// Outcome of the first fragment of a datagram at a hook, and its time.
     datagrams: BTreeMap<(Hook, Datagram), (Became, u64)>,
-    /// Nobody but the programs knows what was chosen for the last packet.
+    /// Only the programs know what was chosen for the last packet.
     pub(super) lost: bool,
     /// True if the last packet was given a place in the table, or was refused one.
     pub(super) sought_room: bool,
@@ -62,15 +62,16 @@ pub(crate) struct Model {
     pub(super) leaves_size: bool,
     /// True if the last packet got no further than the driver.
     pub(super) by_driver: bool,
-    /// How many connections of a family always find room, if that matters.
+    /// Number of connections of a family that always find room, if that matters.
     pub(super) capacity: Option<usize>,
     /// True if envelopes come from ranges of addresses.
     pub(super) has_dsr_sources: bool,
     /// True if packets come in by a port of a bridge.
     is_at_port: bool,
-    /// How many were refused although there were not as many that stay.
+    /// Number of connections that were refused although there were not as many that stay.
     pub refused_early: u64,
-    /// How many connections were opened through splits, and how many these refused that could be served.
+    /// Number of connections that were opened through splits, and of those that these refused although they
+    /// could be served.
     pub by_splits: u64,
     pub refused_by_splits: u64,
     /// True if a connection to a backend itself has been given another port.
@@ -82,26 +83,26 @@ pub(crate) struct Model {
     pub(super) counters: BTreeMap<&'static str, u64>,
 }
 
-/// What the programs chose for a flow.
+/// The programs' choice for a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chosen {
-    /// Whom the backend sees.
+    /// The source that the backend sees.
     pub source: Endpoint,
     pub backend: Endpoint,
 }
 
-/// What the programs did with a packet: the verdict, and the choice that can be seen in it.
+/// Outcome of a packet in the programs: the verdict, and the choice that can be seen in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub verdict: &'a Verdict,
     /// True if the packet got no further than the driver.
     pub by_driver: bool,
     pub chosen: Option<Chosen>,
-    /// How many packets were dropped so far because they could not be rewritten, or because their
-    /// connection found no room; asked for if this one was dropped.
+    /// Number of packets dropped so far because they could not be rewritten, or because their
+    /// connection found no room; it is read if this one was dropped.
     pub not_rewritten: u64,
     pub no_room: u64,
-    /// How many were refused so far because no backend is there for them; asked for if no choice can be seen.
+    /// Number of packets refused so far because no backend is there for them; it is read if no choice can be seen.
     pub rejected: u64,
 }
 
@@ -129,7 +130,7 @@ impl Model {
         self.cluster.apply(event)
     }
 
-    /// What the programs must have counted.
+    /// Returns the expected counters of the programs.
     pub(crate) const fn counters(&self) -> &BTreeMap<&'static str, u64> {
         &self.counters
     }
@@ -141,7 +142,7 @@ impl Model {
     }
 
     /// Lets so many seconds pass, or a few more: those after which real time does not decide
-    /// anything. Gives how many.
+    /// anything. Returns how many.
     pub(crate) fn pass(&mut self, seconds: u32) -> u32 {
         let is_clear = |seconds: &u32| !self.is_at_a_turn(u64::from(*seconds) * SECOND);
         let seconds = (seconds..seconds + 200).find(is_clear).unwrap_or(LONG);
@@ -160,8 +161,8 @@ impl Model {
             || datagrams.any(|(_, then)| is_near(*then, FragmentEntry::<V4>::LIFETIME))
     }
 
-    /// What must become of a frame. Where a backend and a source port are to be chosen freely,
-    /// what was is taken from `observed`, and from then on it must be that.
+    /// Returns the required outcome of a frame. Where a backend and a source port are to be chosen
+    /// freely, what was is taken from `observed`, and from then on it must be that.
     pub(crate) fn handle(
         &mut self,
         hook: Hook,
@@ -197,7 +198,7 @@ impl Model {
         verdict
     }
 
-    /// What must become of a frame that comes in and is none of ours, unless it is an envelope.
+    /// Returns the required outcome of a frame that comes in and is none of ours, unless it is an envelope.
     fn foreign(
         &mut self,
         frame: &[u8],
@@ -231,14 +232,14 @@ impl Model {
         }
     }
 
-    /// What the first fragment of the packet's datagram became, if that was not too long ago.
+    /// Returns the outcome of the first fragment of the packet's datagram, if that was not too long ago.
     pub(super) fn recall(&self, packet: &Packet<'_>, hook: Hook) -> Option<Became> {
         let (became, then) = self.datagrams.get(&(hook, packet.datagram))?;
         let lifetime = u64::from(FragmentEntry::<V4>::LIFETIME);
         (self.flows.now() - then <= lifetime * SECOND).then_some(*became)
     }
 
-    /// Tells the sender, unless that is forbidden.
+    /// Sends an error to the sender, unless that is forbidden.
     pub(super) fn tell(
         &mut self,
         packet: &Packet<'_>,

@@ -9,10 +9,10 @@ use super::{
     wire::{Form, Packet},
 };
 
-/// How many of its options are looked through.
+/// Number of its options that are looked through.
 const OPTIONS: usize = 8;
 
-/// What an answer to a SYN announces.
+/// Announcement of an answer to a SYN.
 enum Announced {
     /// Nothing that is found.
     Nothing,
@@ -71,7 +71,7 @@ impl Model {
         }
     }
 
-    /// Returns whether nobody minds what the packet announces: it comes when its connection is open, or of none; or
+    /// Returns whether the packet's announcement does not matter: it comes when its connection is open, or of none; or
     /// the driver has taken it, which knows of no such mode.
     fn may_leave_size(&self, packet: &Packet<'_>) -> bool {
         let flow = self.flows.with_reply(packet.ends);
@@ -80,7 +80,7 @@ impl Model {
 }
 
 impl Packet<'_> {
-    /// What `frame`, which has this packet's form, announces.
+    /// Returns the announcement of `frame`, which has this packet's form.
     fn announced(&self, frame: &[u8]) -> Announced {
         let packet = &frame[..self.end];
         let Some(words) = packet.get(self.transport + 12) else {

@@ -1,4 +1,4 @@
-//! What makes something else of a frame than it was.
+//! Changes that make something else of a frame than it was.
 
 /// A change of a frame's bytes. Positions are taken modulo its length.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! What must become of a client's packet, which may open a connection.
+//! The required outcome of a client's packet, which may open a connection.
 
 use super::{
     addresses::SNAT_PORTS,
@@ -65,7 +65,7 @@ impl Model {
             Service::Dropped(reason) => return Ok(self.drop(reason)),
             Service::Backends(members, MayRefuse(may_refuse)) => (members, may_refuse),
         };
-        // Nobody but the programs draws.
+        // Only the programs draw.
         if let Some(observed) = observed.filter(|_| may_refuse) {
             if let Some(reason) = refusal(packet).filter(|_| *observed.verdict == Verdict::Drop) {
                 self.lost = true;
@@ -111,7 +111,7 @@ impl Model {
         Ok(self.open(packet, source, backend, known))
     }
 
-    /// What answers nobody begins nothing at a frontend.
+    /// Returns the verdict on an answer or a reset of no flow at a frontend: it begins nothing.
     fn unasked(&mut self, packet: &Packet<'_>) -> Option<Verdict> {
         let frontend = self.cluster.frontends.get(&self.frontend_of(packet))?;
         if !packet.says.answers && !packet.says.resets {
@@ -146,7 +146,7 @@ impl Model {
         self.send(packet, to, "request")
     }
 
-    /// A packet to nobody's frontend. A SYN or datagram to a backend itself, which has a connection with the
+    /// A packet to no frontend. A SYN or datagram to a backend itself, which has a connection with the
     /// same ends through a frontend, goes on from another port.
     fn direct(
         &mut self,
@@ -246,7 +246,7 @@ impl Model {
     }
 
     /// Returns whether the packet, which is the flow's by its ends, begins another: a datagram, if the backend is
-    /// gone, and a SYN as the flow says.
+    /// gone, and a SYN by the flow's state.
     pub(super) fn is_replaced(&self, packet: &Packet<'_>, flow: &Flow) -> bool {
         let has_backend = self.has_backend(flow);
         if packet.says.opens {
@@ -262,7 +262,7 @@ impl Model {
     }
 }
 
-/// Why no router takes the packet on, if so.
+/// Returns the reason why no router takes the packet on, if there is one.
 pub(super) fn refusal(packet: &Packet<'_>) -> Option<&'static str> {
     if packet.is_martian() {
         Some("drop_martian")

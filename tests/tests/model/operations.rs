@@ -1,5 +1,5 @@
-//! What a case is made of: abstract operations, which shrink. They refer to services, backends
-//! and flows by a number that [picks](pick) among whatever there is when their turn comes.
+//! Parts of a case: abstract operations, which shrink. They refer to services, backends and flows
+//! by a number that [picks](pick) among whatever there is when their turn comes.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
@@ -78,7 +78,7 @@ pub(crate) struct Crowd {
     pub progress: Progress,
 }
 
-/// How far connections come.
+/// Progress of connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Progress {
     /// The client has spoken.
@@ -130,7 +130,7 @@ pub(crate) enum Tweak {
     Split(Pick, Option<Split>),
 }
 
-/// The scopes that two bits say; only local backends are in Local.
+/// The scopes that two bits encode; only local backends are in Local.
 pub(crate) fn scopes_of(bits: u8, local: bool) -> Vec<Policy> {
     let cluster = (bits & 1 != 0).then_some(Policy::Cluster);
     let local = (bits & 2 != 0 && local).then_some(Policy::Local);

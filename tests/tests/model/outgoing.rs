@@ -1,4 +1,4 @@
-//! What must become of a packet at the egress of an interface.
+//! The required outcome of a packet at the egress of an interface.
 
 use super::{
     addresses::{NODE, SNAT_PORTS},
@@ -46,7 +46,7 @@ impl Model {
         }
     }
 
-    /// A packet that goes out and is no reply. If it may begin a flow, from the address that SNAT gives, and
+    /// A packet that goes out and is no reply. If it may begin a flow, from the address that SNAT assigns, and
     /// one of SNAT's has its ends, it goes on from another port. From a frontend's address and port its flow is
     /// remembered.
     fn of_host(

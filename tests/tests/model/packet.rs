@@ -17,7 +17,7 @@ use super::{
 const FROM: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(crate) const TO: [u8; 6] = [0; 6];
 
-/// Where the first piece of a fragmented datagram ends, and the second: a TCP header is whole.
+/// Offsets of the ends of the first piece of a fragmented datagram, and of the second: a TCP header is whole.
 const CUTS: [usize; 2] = [24, 40];
 
 /// The flags of a TCP segment.
@@ -46,7 +46,7 @@ pub(crate) struct Report {
     pub kind: u8,
     /// True if it comes from a router on the way, and not from the end.
     pub from_router: bool,
-    /// How much of the packet is quoted at most.
+    /// Limit of the quoted part of the packet, in bytes.
     pub quoted: usize,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct Shape {
     pub extensions: Vec<Extension>,
     /// Words of TCP options, up to 10.
     pub tcp_options: usize,
-    /// The segment size that it announces instead, behind so many options that say nothing.
+    /// The segment size that it announces instead, behind so many options without meaning.
     pub announced: Option<(u8, u16)>,
-    /// Its service class, with what it says of congestion.
+    /// Its service class, with its congestion mark.
     pub class: u8,
     pub hop_limit: u8,
     pub identification: u16,
@@ -83,7 +83,7 @@ pub(crate) struct Shape {
     pub envelope: Option<Enclosed>,
 }
 
-/// Where a fragment is in its datagram: in units of 8 bytes, and whether more follow.
+/// Offset of a fragment in its datagram, in units of 8 bytes, and true if more follow.
 type Place = (u16, bool);
 
 /// The number of a SYN, and of the SYN-ACK that answers it.

@@ -13,10 +13,10 @@ use super::{
     operations::{Change, Pick, Tweak, Way, pick, scopes_of, sorted},
 };
 
-/// How many flows are remembered to send packets of.
+/// Number of flows that are remembered to send packets of.
 const FLOWS: usize = 24;
 
-/// Who a flow is between.
+/// The ends of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct FourEnds {
     protocol: Protocol,
@@ -199,7 +199,7 @@ fn elsewhere(client: Endpoint, cluster: &Cluster) -> Endpoint {
     }
 }
 
-/// Anybody; of the family of `like`, if there is one.
+/// Any endpoint; of the family of `like`, if there is one.
 pub(crate) fn any_endpoint(number: Pick, like: Option<IpAddr>) -> Endpoint {
     let hairpin = HAIRPIN.both();
     let ips: Vec<IpAddr> = [

@@ -1,4 +1,4 @@
-//! Who gives way to whom in a table that is too small, and who finds no room.
+//! The order of early drops in a table that is too small, and the connections that find no room.
 
 use super::{
     contents::Contents,
@@ -47,7 +47,7 @@ impl Model {
                 let membership = self.cluster.membership(*member).unwrap_or_default();
                 self.bind(packet, *member, membership);
             }
-            // Whom the client is bound to from now on cannot be seen.
+            // The client's backend from now on cannot be seen.
             _ => self.lost |= self.has_affinity(members),
         }
         Some(self.drop("drop_conntrack_full"))

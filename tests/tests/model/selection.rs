@@ -1,4 +1,4 @@
-//! Who may be chosen for a flow, and whom the backend may see.
+//! The backends that may be chosen for a flow, and the source that they may see.
 
 use std::net::IpAddr;
 
@@ -19,10 +19,10 @@ use super::{
     wire::Packet,
 };
 
-/// Whose client it is: a service port's, by whichever of its frontends.
+/// Key of a client's affinity: a service port's, by whichever of its frontends.
 pub(crate) type Bound = (IpAddr, ServiceId, PortName, bool);
 
-/// Whom a client had last.
+/// A client's last backend.
 #[derive(Debug)]
 pub(crate) struct Bond {
     member: Member,
@@ -30,16 +30,16 @@ pub(crate) struct Bond {
     pub last_used: u64,
 }
 
-/// Whether some connections are refused that could be served.
+/// True if some connections are refused that could be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MayRefuse(pub bool);
 
-/// Who gets a packet that belongs to no flow.
+/// The service of a packet that belongs to no flow.
 pub(crate) enum Service {
     NotAFrontend,
     Rejected,
     Dropped(&'static str),
-    /// One of these, or nobody if some are refused.
+    /// One of these, or none if some are refused.
     Backends(Vec<Member>, MayRefuse),
 }
 
@@ -49,7 +49,7 @@ impl Model {
         packet.overheard && !self.cluster.is_on_this_node(packet.ends.source.ip)
     }
 
-    /// Who gets the packet, which is served here.
+    /// Returns the service of the packet, which is served here.
     pub(super) fn service(&self, packet: &Packet<'_>, served: Served) -> Service {
         let key = self.frontend_of(packet);
         let on_this_node = self.cluster.is_on_this_node(packet.ends.source.ip);
@@ -89,7 +89,7 @@ impl Model {
         }
     }
 
-    /// Why the frontend does not serve this client, if it does not.
+    /// Returns the reason why the frontend does not serve this client, if it does not.
     pub(super) fn refusal(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&'static str> {
         let client = packet.ends.source.ip;
         let ranges = &self.cluster.services[&frontend.service].source_ranges;
@@ -100,7 +100,7 @@ impl Model {
         refused.then_some("drop_source_range")
     }
 
-    /// Whom the client stays with at this frontend's service port, if that has session affinity.
+    /// Returns the backend that the client stays with at this frontend's service port, if that has session affinity.
     fn bound(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<Member> {
         let timeout = self.cluster.services[&frontend.service].affinity;
         let &Frontend {
@@ -116,7 +116,7 @@ impl Model {
         (timeout > 0 && current && recent).then_some(bond.member)
     }
 
-    /// Who may be chosen of this set.
+    /// Returns the members of this set that may be chosen.
     pub(super) fn candidates(&self, frontend: &Frontend, set: Policy) -> Vec<Member> {
         let (taking, _) = self.cluster.taking(frontend, set);
         let members = taking.into_iter().map(|at| frontend.member(at));
@@ -170,9 +170,9 @@ impl Model {
         }
     }
 
-    /// Whom the backend sees, if it may be `chosen`: one that keeps its address, or has the
-    /// hairpin address, keeps its own port unless that is taken. Of the flow that gives way to
-    /// this one the source is free, unless its port is `avoided`.
+    /// Returns the source that the backend sees, if it may be `chosen`: one that keeps its address,
+    /// or has the hairpin address, keeps its own port unless that is taken. Of the flow that gives
+    /// way to this one the source is free, unless its port is `avoided`.
     pub(super) fn source_towards(
         &self,
         packet: &Packet<'_>,

@@ -1,4 +1,4 @@
-//! How packets are shaped, and how frames are spoilt.
+//! Shapes of packets, and damage to frames.
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
@@ -146,7 +146,7 @@ fn report() -> impl Strategy<Value = Report> {
     })
 }
 
-/// Which of the three pieces of a datagram come, in which order.
+/// Returns a strategy of the pieces that come of a datagram's three, in their order.
 pub(crate) fn datagram(
     mutations: impl Strategy<Value = Vec<Mutation>>,
 ) -> impl Strategy<Value = Vec<(usize, Vec<Mutation>)>> {

@@ -9,10 +9,10 @@ use super::{
     frontends::{Cluster, Frontend, Kind},
 };
 
-/// What is shared out: a share of 1 is the least.
+/// The sum of all shares: a share of 1 is the least.
 const WHOLE: u32 = u32::MAX;
 
-/// What becomes of the share of who cannot be used.
+/// Treatment of the share of a backend of the split that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The others have it.
@@ -23,7 +23,7 @@ pub(crate) enum Mode {
     First,
 }
 
-/// Who stands behind a part of a split.
+/// The target of a part of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// This port's own backends.
@@ -32,11 +32,11 @@ pub(crate) enum Target {
     Own,
     /// An address, of which nothing else is known.
     Address(Endpoint),
-    /// Nobody, ever.
+    /// No backend, ever.
     Invalid,
 }
 
-/// How a port shares its connections out.
+/// Split of a port's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Split {
     pub mode: Mode,
@@ -78,10 +78,10 @@ impl Split {
     }
 }
 
-/// What each endpoint has of [`WHOLE`] connections to a frontend; `None`: it is not among those of the set.
+/// Each endpoint's share of [`WHOLE`] connections to a frontend; `None`: it is not among those of the set.
 pub(crate) struct Shares {
     pub of: BTreeMap<Endpoint, Option<u32>>,
-    /// What nobody has.
+    /// The share without an endpoint.
     pub refused: u32,
 }
 
@@ -120,7 +120,7 @@ impl Cluster {
         parts.collect()
     }
 
-    /// Who has what of the connections to a frontend that has this split, in a set.
+    /// Returns the shares of the connections to a frontend that has this split, in a set.
     pub(super) fn shares(
         &self,
         split: (&Service, &Port, &Split),
@@ -136,7 +136,7 @@ impl Cluster {
                 *share = Some(0);
             }
         }
-        // Those that count, each with who takes its connections.
+        // The parts that count, each with the backends that take its connections.
         let counting = parts.iter().map(|(weight, behind)| {
             let all: Vec<&Backend> = behind.iter().collect();
             let able = all.iter().filter(|one| one.is_usable_in(set, &all));
@@ -179,7 +179,7 @@ impl Cluster {
             }
             before += weight;
         }
-        // Where nobody takes any, the frontend itself refuses them.
+        // Where no backend takes any, the frontend itself refuses them.
         if refused == WHOLE {
             refused = 0;
         }

@@ -1,4 +1,4 @@
-//! How operations are made up: mostly what a node sees, and a little of everything else.
+//! Strategies that make up operations: mostly what a node sees, and a little of everything else.
 
 use proptest::{collection::vec, option::weighted, prelude::*, sample::select};
 

@@ -22,10 +22,11 @@ const BROADCAST: u32 = 1;
 const MULTICAST: u32 = 2;
 const OTHER_HOST: u32 = 3;
 
-/// How many numbers are tried that the kernel may have drawn: a backend has a slot of this many at least.
+/// Number of values that are tried for the number that the kernel has drawn: a backend has a slot of this
+/// many at least.
 const DRAWS: u32 = 1024;
 
-/// Less than the shortest time, in jiffies, that the programs tell from another: 256 ms at 100 Hz.
+/// Less than the shortest time, in jiffies, that the programs distinguish: 256 ms at 100 Hz.
 const TICK: usize = 25;
 
 /// Tables that the programs write. What only the agent writes is copied when it has.
@@ -45,7 +46,7 @@ const WRITTEN: [&str; 10] = [
 thread_local! {
     /// One in so many is compared: each takes copies of tables.
     static EACH: Cell<u64> = Cell::new(by_length(64, 8));
-    /// How many this thread has compared.
+    /// Number of packets that this thread has compared.
     static COMPARED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn compare_one_in(each: u64) {
     EACH.set(each);
 }
 
-/// How many this thread has compared.
+/// Returns the number of packets that this thread has compared.
 pub(crate) fn compared() -> u64 {
     COMPARED.get()
 }
@@ -67,7 +68,7 @@ pub(crate) struct Twin {
     constants: Vec<(&'static str, Box<[u8]>)>,
     tables: Vec<(&'static str, Contents)>,
     ticks: u64,
-    /// How many packets were compared.
+    /// Number of packets compared.
     compared: u64,
 }
 
@@ -165,7 +166,7 @@ impl Twin {
     }
 }
 
-/// Runs the programs as the kernel does. Gives whether they have drawn a number.
+/// Runs the programs as the kernel does. Returns whether they have drawn a number.
 fn run(
     programs: &mut Programs,
     hook: Hook,
@@ -262,7 +263,7 @@ thread_local! {
     static ROUTES: RefCell<Option<RouteLookup>> = const { RefCell::new(None) };
 }
 
-/// What the kernel says, but for the number that is drawn.
+/// The kernel's answers, but for the number that is drawn.
 #[derive(Clone, Copy)]
 struct Kernel {
     ticks: u64,

@@ -1,4 +1,4 @@
-//! What the bytes of a frame say, as the RFCs and the documentation of the programs' parser have
+//! The meaning of a frame's bytes, as the RFCs and the documentation of the programs' parser have
 //! it. Headers are within the packet: what the frame has behind its end is padding.
 
 use std::net::IpAddr;
@@ -9,23 +9,23 @@ use super::{
     flow::Ends,
 };
 
-/// Where the network header begins.
+/// Offset of the network header.
 pub(crate) const ETHERNET: usize = 14;
 /// The header of an ICMP error, in both families.
 pub(crate) const ICMP_HEADER: usize = 8;
 
-/// Why a frame is passed as it is.
+/// Reason why a frame is passed as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It is something that is not translated.
     Foreign,
-    /// It is shorter than its headers say.
+    /// It is shorter than by its headers.
     Truncated,
     /// It has more extension headers than are walked.
     TooManyHeaders,
 }
 
-/// What a packet is to its flow.
+/// A packet's relation to its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
@@ -47,7 +47,7 @@ pub(crate) struct Datagram {
     pub protocol: u8,
 }
 
-/// Where an error quotes a packet.
+/// Place of the packet that an error quotes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quote {
     pub reporter: IpAddr,
@@ -55,7 +55,7 @@ pub(crate) struct Quote {
     pub transport: usize,
 }
 
-/// What a packet says of its flow.
+/// A packet's meaning for its flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Says {
     /// It is a SYN or INIT.
@@ -64,7 +64,7 @@ pub(crate) struct Says {
     pub answers: bool,
     /// It is a segment that acknowledges this.
     pub acknowledges: Option<u32>,
-    /// It ends what its sender has to say.
+    /// It ends its sender's data.
     pub ends: bool,
     /// It is a segment with data.
     pub has_data: bool,
@@ -106,12 +106,12 @@ pub(crate) struct Packet<'a> {
     /// Offsets of the transport header, and of the packet's end.
     pub transport: usize,
     pub end: usize,
-    /// How long the transport header is without options.
+    /// Length of the transport header without options.
     pub least_length: usize,
     pub quote: Option<Quote>,
 }
 
-/// What a network header says.
+/// Content of a network header.
 struct Network {
     source: IpAddr,
     destination: IpAddr,
@@ -208,7 +208,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What it is counted as once it is translated, if it is `usually` a flow's own.
+    /// Returns its counter once it is translated, if it is `usually` a flow's own.
     pub(crate) const fn counts_as(&self, usually: &'static str) -> &'static str {
         match self.form {
             Form::Whole | Form::First => usually,
@@ -222,7 +222,7 @@ impl<'a> Packet<'a> {
         self.opens && self.ends.protocol == Protocol::TCP
     }
 
-    /// Returns whether its sender may be told about it: it is no error, has its datagram's begin, came as
+    /// Returns whether its sender may get an error about it: it is no error, has its datagram's begin, came as
     /// it was sent, and its link's and its own header name single hosts (RFC 1122 sections 3.2.1.2
     /// and 3.2.2, RFC 4443 section 2.4).
     pub(crate) fn may_be_told_about(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What the address families do differently on the wire, by a library that is not ours.
+//! Differences of the address families on the wire, by a library that is not ours.
 
 use std::fmt::Debug;
 
@@ -14,9 +14,9 @@ pub(crate) trait Address: Copy + PartialEq + Debug + AsRef<[u8]> + 'static {
     const ETHER_TYPE: EtherType;
     /// The protocol number of the family's ICMP.
     const ICMP: IpNumber;
-    /// How long the network header is at least.
+    /// Least length of the network header.
     const HEADER: usize;
-    /// Where its source is.
+    /// Offset of its source.
     const SOURCE: usize;
 
     /// The packet of this header and payload.
@@ -35,7 +35,7 @@ pub(crate) trait Address: Copy + PartialEq + Debug + AsRef<[u8]> + 'static {
     fn of(bytes: &[u8]) -> Self;
 }
 
-/// What a network header says.
+/// Content of a network header.
 pub(crate) struct Header<'a, A> {
     pub protocol: IpNumber,
     pub source: A,
@@ -55,7 +55,7 @@ pub(crate) struct Header<'a, A> {
 #[derive(Debug, Clone)]
 pub(crate) struct Extension(pub u8, pub Vec<u8>);
 
-/// Which part of which datagram a packet is.
+/// A packet's part of a datagram.
 pub(crate) struct Fragment {
     pub identification: u16,
     /// In units of 8 bytes.
@@ -63,7 +63,7 @@ pub(crate) struct Fragment {
     pub is_last: bool,
 }
 
-/// Why a packet went no further.
+/// Reason why a packet went no further.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Problem {
     NoHost,

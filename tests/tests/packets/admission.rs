@@ -1,4 +1,4 @@
-//! What a router does not take on, and whom nobody may answer.
+//! Packets that a router does not take on, and sources that must get no answer.
 
 use std::net::Ipv6Addr;
 
@@ -16,7 +16,7 @@ use super::{
 /// `ip6_forward`).
 trait Martian: Family {
     fn martians() -> Vec<Self>;
-    /// Sources that are answered by nobody, but that a router forwards.
+    /// Sources that must get no answer, but that a router forwards.
     fn unanswered() -> Vec<Self>;
 }
 

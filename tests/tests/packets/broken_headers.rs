@@ -14,7 +14,7 @@ use super::{
     world::{Backends, Family as _, V4, in_network, node, open_transit},
 };
 
-/// Where the checksum's bytes are in a header.
+/// Offset of the checksum in a header.
 const CHECKSUM: usize = 10;
 
 /// The frame of a packet whose header's checksum is wrong in one bit.

@@ -1,4 +1,4 @@
-//! What a packet's way through the programs may cost: lookups, and instructions.
+//! Limits of a packet's way through the programs: lookups, and instructions.
 //!
 //! Read off the programs as the kernel has verified and translated them: array lookups are inlined there,
 //! and what is left of calls is what costs. Of all ways through a function those count that end on the
@@ -15,7 +15,7 @@ use super::{
 
 /// A lookup in a hash table, as the kernel calls it directly.
 const LOOKUP: &str = "__htab_map_lookup_elem";
-/// What only a packet that is rewritten comes by.
+/// A call that only a packet that is rewritten comes by.
 const REWRITE: &str = "bpf_l4_csum_replace";
 
 /// The dearest way from some place on.
@@ -121,11 +121,11 @@ fn costs(listing: &Listing, function: &str) -> [Cost; 2] {
     })
 }
 
-/// A change that needs more than these has to say why it is worth it.
+/// A change that needs more than these has to have a reason.
 ///
-/// The dearest way is that of a FIN, whose end the table is given so that nobody can make one up. Those at the egress
-/// were 440 and 540 before. A segment of data has no more than it had. Seven
-/// more say whether a reply may have to leave by another interface.
+/// The dearest way is that of a FIN, whose end the table is given so that no third party can forge one. Those at the
+/// egress were 440 and 540 before. A segment of data has no more than it had. Seven
+/// more decide whether a reply may have to leave by another interface.
 #[test]
 fn an_established_packet_costs_no_lookup_in_a_hash() {
     needs_root!();
@@ -167,7 +167,7 @@ fn counting(listing: &Listing) -> Cost {
     search.from(begin, false).unwrap()
 }
 
-/// What counts a packet for its service port.
+/// The function that counts a packet for its service port.
 const COUNT: &str = "count_packet";
 
 #[test]

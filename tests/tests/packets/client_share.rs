@@ -1,4 +1,4 @@
-//! What one client may have of a table, and of the rejections, while there are too few for all.
+//! One client's share of a table, and of the rejections, while there are too few for all.
 
 use std::num::NonZeroU8;
 

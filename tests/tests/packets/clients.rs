@@ -1,4 +1,4 @@
-//! Who the client is decides: this node's clients under policy Local, source ranges.
+//! Decisions by the client: this node's clients under policy Local, source ranges.
 
 use super::{
     frame::{Packet, Transport, destination},

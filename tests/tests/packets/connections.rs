@@ -1,4 +1,4 @@
-//! What a connection keeps while services change around it.
+//! Parts of a connection that stay while services change around it.
 
 use super::{
     frame::{FIN_ACKED, OPENING, Packet, Transport, destination, source},

@@ -1,4 +1,4 @@
-//! What a translated packet looks like, byte for byte, in both families.
+//! The bytes of a translated packet, in both families.
 
 use shunt_datapath::{Families, GuardOptions};
 

@@ -1,5 +1,5 @@
-//! What the programs tell of connections and packets while somebody watches: each thing once, whatever the family and the
-//! hook.
+//! The programs' reports of connections and packets while there is a watcher: each thing once, whatever the family and
+//! the hook.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ fn told(reader: &mut FlowReader) -> Vec<Flow> {
     std::iter::from_fn(|| reader.next_flow()).collect()
 }
 
-/// The connections that were told of, and nothing else was.
+/// The connections that were reported, and nothing else was.
 #[track_caller]
 fn connections(reader: &mut FlowReader) -> Vec<FlowConnection> {
     let connection = |flow| match flow {
@@ -30,7 +30,7 @@ fn connections(reader: &mut FlowReader) -> Vec<FlowConnection> {
     told(reader).into_iter().map(connection).collect()
 }
 
-/// Why connections ended; `None` of those that began.
+/// Returns the causes of connections' ends; `None` for those that began.
 fn ends(connections: &[FlowConnection]) -> Vec<Option<EndCause>> {
     connections
         .iter()
@@ -42,7 +42,7 @@ fn at<A: Family>((address, port): (A, u16)) -> SocketAddr {
     SocketAddr::new(ip(address), port)
 }
 
-/// A connection of a pod's to a backend here, opened, answered, acknowledged. Gives its two directions.
+/// A connection of a pod's to a backend here, opened, answered, acknowledged. Returns its two directions.
 fn connect<A: Family>(node: &mut Node, port: u16) -> [Packet<A>; 2] {
     let client = (A::POD, port);
     let request = Packet::new(Transport::TcpSyn, client, (A::CLUSTER_IP, 80));

@@ -21,7 +21,7 @@ use Transport::{TcpAck, TcpAcks, TcpFin, TcpFinAcks, TcpRst, TcpRstAt, TcpSyn, T
 /// Another SYN than the connection's.
 const OTHER: u32 = 900_000;
 
-/// How a client's packets come, and go on.
+/// Way of a client's packets to the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// From a pod to a backend of this node, through the stack.
@@ -151,7 +151,7 @@ where
         assert_eq!(states, [state], "{:?}", self.way);
     }
 
-    /// How many answers of backends that are gone were dropped.
+    /// Returns the number of dropped answers of backends that are gone.
     fn dropped(&self) -> u64 {
         self.node.counters().get("drop_gone").copied().unwrap_or(0)
     }
@@ -182,7 +182,7 @@ where
     }
 }
 
-/// What a third party sends.
+/// Packets of a third party.
 const ATTACKS: [&[Transport]; 6] = [
     &[TcpFin, TcpSynAt(OTHER)],
     &[TcpRst, TcpSynAt(OTHER)],
@@ -305,7 +305,7 @@ fn a_syn_that_the_backend_answers_begins_a_connection_there<A: Family>(
     assert_eq!(world.node.counters()["connection"], opened + 1);
     world.client(TcpAck);
     world.is(SynReceived);
-    // What acknowledges that SYN-ACK.
+    // The acknowledgment of that SYN-ACK.
     world.client(TcpAcks(8077));
     world.is(Established);
     world.backend(TcpAck);

@@ -9,7 +9,7 @@ use super::{
 
 /// The bytes of a datagram in a fragment.
 const PIECE: usize = 48;
-/// How long the datagrams' payload is: a few pieces, and a rest.
+/// Length of the datagrams' payload: a few pieces, and a rest.
 const PAYLOAD: usize = 203;
 
 /// The orders in which the fragments that follow the first may come.

@@ -1,20 +1,19 @@
 //! Frames: built by a library of its own, so that the programs' checksums are compared with
-//! somebody else's.
+//! another author's.
 
 use etherparse::{Ethernet2Header, IpNumber, TcpHeader, UdpHeader};
 
 use super::address::{Address, Extension, Fragment, Header};
 
-/// Who sends the frames.
+/// Sender of the frames.
 pub(crate) const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Who receives them: the kernel runs a program as if at the loopback interface, whose address
-/// is this.
+/// Receiver of the frames: the kernel runs a program as if at the loopback interface, whose address is this.
 pub(crate) const THIS_STATION: [u8; 6] = [0; 6];
 
-/// How long an Ethernet header is.
+/// Length of an Ethernet header.
 pub(crate) const ETHERNET: usize = 14;
 
-/// What acknowledges [`Transport::TcpFin`] with the payload that packets have.
+/// Number that acknowledges [`Transport::TcpFin`] with the payload that packets have.
 pub(crate) const FIN_ACKED: u32 = 1025;
 
 /// A transport protocol with what its header holds besides ports.
@@ -59,7 +58,7 @@ pub(crate) const OPENING: [Transport; 2] = [Transport::TcpSyn, Transport::Udp];
 pub(crate) const SCTP_INIT: u8 = 1;
 
 impl Transport {
-    /// How long its header is, without options.
+    /// Returns the length of its header, without options.
     pub(crate) const fn header_length(self) -> usize {
         match self {
             Self::Udp | Self::UdpUnsummed => 8,
@@ -83,7 +82,7 @@ pub(crate) struct Packet<A = [u8; 4]> {
     pub transport: Transport,
     pub source: (A, u16),
     pub destination: (A, u16),
-    /// How many more hops it may make.
+    /// Number of hops that it may still make.
     pub time_to_live: u8,
     /// IPv4 options, a multiple of 4 bytes.
     pub options: Vec<u8>,
@@ -180,7 +179,7 @@ impl<A: Address> Packet<A> {
         ethernet::<A>(THIS_STATION, NEIGHBOUR, &self.packet())
     }
 
-    /// What the frame carries.
+    /// Returns the packet that the frame carries.
     pub(crate) fn packet(&self) -> Vec<u8> {
         A::packet(&self.header(None), &self.transport_bytes())
     }
@@ -203,7 +202,7 @@ impl<A: Address> Packet<A> {
             .collect()
     }
 
-    /// How long the packet is up to its payload.
+    /// Returns the length of the packet up to its payload.
     pub(crate) fn headers_length(&self) -> usize {
         self.packet().len() - self.payload.len()
     }

@@ -27,7 +27,7 @@ fn at_backend<A: Family>(transport: Transport, port: u16) -> Packet<A> {
     request(transport, port).to((A::LOCAL, 8080))
 }
 
-/// Opens a connection that nobody answers yet.
+/// Opens a connection that has no answer yet.
 #[track_caller]
 fn open<A: Family>(node: &mut Node, transport: Transport, port: u16) {
     let sent = node.ingress(&request::<A>(transport, port).frame());
@@ -42,7 +42,7 @@ fn talk<A: Family>(node: &mut Node, transport: Transport, port: u16) {
     answer::<A>(node, transport, port);
 }
 
-/// What the backend says.
+/// Checks the backend's answer.
 #[track_caller]
 fn answer<A: Family>(node: &mut Node, transport: Transport, port: u16) {
     let reply = at_backend::<A>(transport, port).answer().with(transport);

@@ -16,14 +16,14 @@ use super::{
     world::{Backends, Family, SERVED, V4, V6, cluster, in_network, node, node_with},
 };
 
-/// What the families' pings differ in.
+/// Differences of the families' pings.
 trait Guarded: Family {
     /// An address in the range of ClusterIPs that no service has, and one in no range.
     const FREE: Self;
     const ELSEWHERE: Self;
     /// A question of ICMP's that is no echo.
     const OTHER_QUESTION: u8;
-    /// The types of ICMP's messages that report something, and some that nobody knows; and of those the ones that
+    /// The types of ICMP's messages that report something, and some that are not known; and of those the ones that
     /// are left to the stack.
     const REPORTS: &[u8];
     const ERRORS: &[u8];
@@ -206,7 +206,7 @@ fn a_free_address_of_a_range_is_dropped<A: Guarded>() {
     for frame in frames(A::ELSEWHERE) {
         assert_eq!(node.ingress(&frame), Verdict::Pass(frame.clone()));
     }
-    // What a service has is not free, also if nobody knows the ranges.
+    // What a service has is not free, also if the ranges are not known.
     node.apply(r#"{"event":"UpdateServiceCidrs","new":[]}"#);
     for frame in frames(A::FREE) {
         assert_eq!(node.ingress(&frame), Verdict::Pass(frame.clone()));
@@ -241,7 +241,7 @@ fn the_guard_follows_the_services() {
     node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"api"}}"#);
     let verdict = node.ingress(&to(1).frame());
     assert_eq!(verdict, Verdict::Pass(to(1).frame()), "nobody's again");
-    // A snapshot says all.
+    // A snapshot has all.
     node.apply(RANGES);
     assert_eq!(node.ingress(&to(1).frame()), Verdict::Drop);
     node.apply(&cluster(Backends::Here));
@@ -281,7 +281,7 @@ fn parts_of_datagrams_go_no_further_either<A: Guarded>() {
     }
 }
 
-/// Has the way to the address be as `rule` says.
+/// Sets the way to the address by `rule`.
 fn route(address: &str, rule: &str) {
     let arguments = format!("route replace {address} {rule}");
     run("ip", &arguments.split(' ').collect::<Vec<_>>()).unwrap();
@@ -417,7 +417,7 @@ fn who_cannot_be_answered_is_not<A: Guarded>() {
         offset: 0,
         is_last: false,
     };
-    // Nobody here has the whole of it.
+    // No host here has the whole of it.
     let verdict = node.rejecting_ingress(&from(A::POD, Some(first)));
     assert!(matches!(verdict, Verdict::Redirect(_)), "{verdict:?}");
     assert!(!node.counters().contains_key("echo_reply"));
@@ -442,7 +442,7 @@ fn answers_are_as_few_as_rejections() {
     assert!(matches!(node.ingress(&frame), Verdict::Redirect(_)));
     assert_eq!(node.ingress(&frame), Verdict::Drop);
     counted(&node, "drop_reject_rate", 1);
-    // Without the guard another port is nobody's business.
+    // Without the guard another port is not refused.
     let other = Packet::new(Transport::Udp, (V4::POD, 4000), (V4::CLUSTER_IP, 81)).frame();
     assert_eq!(node.ingress(&other), Verdict::Pass(other.clone()));
 }

@@ -1,5 +1,4 @@
-//! What stands between the network header and the transport header: IPv4 options and IPv6
-//! extension headers.
+//! Headers between the network header and the transport header: IPv4 options and IPv6 extension headers.
 
 use super::{
     address::Extension,
@@ -182,7 +181,7 @@ fn extension_headers_cut_short_pass_untouched() {
     for length in 40..headers {
         let mut frame = whole.frame();
         frame.truncate(14 + length);
-        // The header says that no more is to come.
+        // By the header no more is to come.
         frame[18..20].copy_from_slice(&((length - 40) as u16).to_be_bytes());
         assert_eq!(
             node.ingress(&frame),

@@ -1,4 +1,4 @@
-//! Which programs a packet comes by in a test: those of TC alone, or the XDP program before them.
+//! The programs that a packet comes by in a test: those of TC alone, or the XDP program before them.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ pub(crate) enum Hooks {
 }
 
 thread_local! {
-    /// Those of nodes that this thread makes.
+    /// Programs of the nodes that this thread makes.
     static HOOKS: Cell<Hooks> = const { Cell::new(Hooks::Tc) };
 }
 
@@ -25,7 +25,7 @@ impl Hooks {
         HOOKS.set(Self::Tc);
     }
 
-    /// What nodes have that this thread makes.
+    /// Returns the programs of the nodes that this thread makes.
     pub(crate) fn of_this_thread() -> Self {
         HOOKS.get()
     }

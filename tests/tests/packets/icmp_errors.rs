@@ -1,4 +1,4 @@
-//! ICMP errors about translated packets: whoever gets one recognises what it sent.
+//! ICMP errors about translated packets: a host that gets one recognises what it sent.
 
 use super::{
     address::{Extension, PROBLEMS},
@@ -9,10 +9,10 @@ use super::{
     world::{Backends, Family, SERVED, in_network, node, open_transit},
 };
 
-/// How much of a packet's transport header and payload an error quotes.
+/// Number of bytes of a packet's transport header and payload that an error quotes.
 const QUOTED: [Option<usize>; 4] = [Some(8), Some(18), Some(20), None];
 
-/// What is quoted of a packet.
+/// Returns the quoted part of a packet.
 fn quote<A: Family>(packet: &Packet<A>, transport_bytes: Option<usize>) -> Vec<u8> {
     let mut bytes = packet.packet();
     let header = bytes.len() - packet.payload.len() - packet.transport.header_length();
@@ -36,9 +36,9 @@ struct Case<A> {
     /// The packet as the reporter saw it, and as its sender sent it.
     seen: Packet<A>,
     sent: Packet<A>,
-    /// Whom the error that goes on is from.
+    /// Sender of the error that goes on.
     from: A,
-    /// How many hops that has made here.
+    /// Number of hops that it has made here.
     hops: u8,
 }
 

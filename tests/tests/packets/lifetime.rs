@@ -1,4 +1,4 @@
-//! How long a connection is remembered, in both families.
+//! Lifetime of a connection, in both families.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

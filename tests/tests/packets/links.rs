@@ -1,4 +1,4 @@
-//! What a packet comes in: tagged frames, long ones, super-packets, no frame at all.
+//! Links of a packet: tagged frames, long ones, super-packets, no frame at all.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -61,7 +61,7 @@ struct Attributes {
     info: u64,
 }
 
-/// What an instruction does to the way through its function.
+/// Effect of an instruction on the way through its function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// On to the next.
@@ -82,7 +82,7 @@ pub(crate) enum Step {
 pub(crate) struct Listing {
     /// Their names, the program itself first.
     pub names: Vec<String>,
-    /// Where each begins.
+    /// Begin of each function.
     pub begins: Vec<usize>,
     /// All instructions; of one that takes two places the second is [`Step::Next`].
     pub steps: Vec<Step>,
@@ -123,7 +123,7 @@ impl Listing {
 
         let begins: Vec<usize> = functions.iter().map(|one| one.begin as usize).collect();
         assert_eq!(begins.len(), symbols.len(), "each function has both");
-        // What the kernel says of a call's distance has 16 bits, which a long program exceeds.
+        // The kernel's distance of a call has 16 bits, which a long program exceeds.
         let at = |place: usize, offset: isize| {
             let is_there =
                 |begin: usize| (place as isize + 1 + offset - begin as isize) % 0x1_0000 == 0;
@@ -175,7 +175,7 @@ fn ask(program: BorrowedFd<'_>, info: &mut Info) {
         size: size_of::<Info>() as u32,
         info: (&raw mut *info).expose_provenance() as u64,
     };
-    // SAFETY: the kernel writes the information and, within the lengths that are said there, the
+    // SAFETY: the kernel writes the information and, within the lengths that are given there, the
     // two buffers.
     let result = unsafe {
         libc::syscall(

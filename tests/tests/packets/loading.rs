@@ -1,4 +1,4 @@
-//! What the kernel makes of the object.
+//! The kernel's result for the object.
 
 use std::fs;
 
@@ -34,8 +34,8 @@ fn size(packet_log: PacketLog, program: &'static str) -> u32 {
     info.size_translated().unwrap()
 }
 
-/// How many instructions the verifier may look at, of the million that it does: kernels differ in
-/// which ways it takes for the same.
+/// Limit of the instructions that the verifier may look at, of the million that it does: kernels
+/// differ in the ways that they take for the same.
 const VERIFIED: u32 = 800_000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which clients are on this node: told by ranges, by the cluster's range, or by interfaces.
+//! The clients on this node: known by ranges, by the cluster's range, or by interfaces.
 
 use shunt_datapath::{DatapathOptions, PodDetection, PodInterfaces};
 
@@ -12,11 +12,11 @@ use super::{
 /// A test's frames come in by the loopback interface.
 const HERE: &str = "lo";
 
-/// Clients of no range that anybody knows.
+/// Clients of no known range.
 const ANYBODY: V4 = [172, 20, 3, 9];
 const ANYBODY_V6: V6 = [0x20, 1, 0xd, 0xb8, 0, 0x72, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
 
-/// What has a node know its pods by `pods` alone.
+/// Returns options that make a node know its pods by `pods` alone.
 fn by(pods: PodDetection) -> impl Fn(&mut DatapathOptions) {
     move |options| {
         options.pod_cidrs.clear();

@@ -92,7 +92,7 @@ fn a_packet_gets_the_backend_that_the_table_names_for_it() {
     assert!(!node.counters().contains_key("drop_corrupt"));
 }
 
-/// Where packets of a pod to the service go, by its many ports and all protocols.
+/// Returns the destinations of a pod's packets to the service, by its many ports and all protocols.
 fn targets<A: Family>(node: &mut Node) -> Vec<(A, u16)> {
     (1000..1200)
         .flat_map(|port| world::SERVED.map(|transport| (port, transport)))
@@ -187,7 +187,7 @@ fn a_client_that_stays_is_chosen_for_by_its_address() {
     }
     assert_eq!(seen.len(), 4);
 
-    // It stays, whatever the table of other backends says.
+    // It stays, whatever the table of other backends has.
     let more: Vec<_> = FIVE.into_iter().chain([(8, 6)]).collect();
     node.apply(&update(&sticky(&more)));
     let mut moved = 0;
@@ -221,7 +221,7 @@ fn a_change_moves_what_the_table_of_the_others_says_and_no_connection() {
     }
 }
 
-/// A service of these backends of both families, three times by its ports' protocols, and with what else it says.
+/// A service of these backends of both families, three times by its ports' protocols, and with further fields.
 fn backends_of(name: &str, number: u8, lasts: &[u16], says: &str) -> String {
     let backends: Vec<String> = lasts
         .iter()

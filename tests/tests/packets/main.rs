@@ -58,7 +58,7 @@ mod untouched;
 mod world;
 mod xdp;
 
-/// Leaves the test, and says so, where the kernel's tables cannot be used.
+/// Leaves the test, with a message, where the kernel's tables cannot be used.
 macro_rules! needs_root {
     () => {
         if !shunt_tests::is_root() {

@@ -42,7 +42,7 @@ impl<A: Family> Two<A> {
         two
     }
 
-    /// The backend and then the client say something in the client's connection.
+    /// The backend and then the client send a packet in the client's connection.
     #[track_caller]
     fn snat(&self, node: &mut Node, backend: Transport, client: Transport) {
         let (at_backend, request) = (&self.at_backend, &self.request);
@@ -54,7 +54,7 @@ impl<A: Family> Two<A> {
         assert_eq!(sent, Verdict::Redirect(at_backend.with(client).frame()));
     }
 
-    /// The backend and then the host say something in the host's connection.
+    /// The backend and then the host send a packet in the host's connection.
     #[track_caller]
     fn own(&self, node: &mut Node, backend: Transport, host: Transport) {
         let at_backend = &self.own_at_backend;

@@ -1,4 +1,4 @@
-//! `--masquerade-all`: connections to ClusterIPs go on from this node, whoever the client is.
+//! `--masquerade-all`: connections to ClusterIPs go on from this node, whatever the client is.
 
 use shunt_tests::run;
 

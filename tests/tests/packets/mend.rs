@@ -1,4 +1,4 @@
-//! Connections of which somebody else has overwritten a half in the table.
+//! Connections of which another program has overwritten a half in the table.
 
 use aya::maps::{Array, Map};
 use shunt_common::{

@@ -1,4 +1,4 @@
-//! IPv6 ways that take less than every link has to (RFC 8200 section 5): nobody is told to send less.
+//! IPv6 ways that take less than every link has to (RFC 8200 section 5): no sender gets an error to send less.
 
 use shunt_tests::run;
 
@@ -53,7 +53,7 @@ fn what_an_envelope_would_leave_too_little_room_for_goes_on_from_this_node() {
                 };
                 assert_eq!(verdict, Verdict::Redirect(expected), "{mtu} {length}");
             }
-            // What is longer than any way has to take is told what this one does.
+            // The sender of what is longer than any way has to take gets the size that this one takes.
             if is_wrapped {
                 let port = ports.next().unwrap();
                 let packet = of_length(port, (V6::EXTERNAL_IP, 80), mtu);

@@ -32,7 +32,7 @@ use super::{
     world::{Family as _, V6},
 };
 
-/// What a program said of a frame.
+/// Verdict of a program on a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// On to the next program and the stack (`TCX_NEXT`), as this frame.
@@ -169,8 +169,7 @@ impl Node {
         self.agent.set_host_addresses(addresses).unwrap();
     }
 
-    /// What the program at the ingress of a client's interface does with `frame`, or the one at its
-    /// driver before that.
+    /// Runs the program at the ingress of a client's interface on `frame`, or the one at its driver before that.
     pub(crate) fn ingress(&mut self, frame: &[u8]) -> Verdict {
         match self.by_driver(frame) {
             Some(verdict) => verdict,
@@ -199,13 +198,12 @@ impl Node {
         });
     }
 
-    /// What the program at the ingress does with `frame`, which has come by the driver.
+    /// Runs the program at the ingress on `frame`, which has come by the driver.
     pub(crate) fn past_driver(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::INGRESS, frame)
     }
 
-    /// What the XDP program does with `frame`; `None` if it is passed on, as it is, or if there is
-    /// none.
+    /// Runs the XDP program on `frame`; `None` if it is passed on, as it is, or if there is none.
     pub(crate) fn by_driver(&mut self, frame: &[u8]) -> Option<Verdict> {
         Some(match self.by_driver_of(0, frame)? {
             Taken::Dropped => Verdict::Drop,
@@ -237,7 +235,7 @@ impl Node {
         connections.count(|| true).unwrap();
     }
 
-    /// How many frames have got no further than the driver.
+    /// Returns the number of frames that have got no further than the driver.
     pub(crate) const fn taken_by_driver(&self) -> u64 {
         self.taken_by_driver
     }
@@ -252,12 +250,12 @@ impl Node {
         ran.unwrap().0
     }
 
-    /// What the program at its egress does with `frame`.
+    /// Runs the program at its egress on `frame`.
     pub(crate) fn egress(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::EGRESS, frame)
     }
 
-    /// How many connections each backend of a frontend was chosen for, by the backend's address.
+    /// Returns the number of connections that each backend of a frontend was chosen for, by the backend's address.
     #[track_caller]
     pub(crate) fn chosen(&self, frontend: IpAddr, protocol: u8) -> BTreeMap<IpAddr, u64> {
         let live = self.agent.datapath().live().unwrap();
@@ -268,7 +266,7 @@ impl Node {
         backends.zip(frontend.connections.iter().copied()).collect()
     }
 
-    /// Has the programs tell of connections and packets, these kinds of one in so many.
+    /// Has the programs report connections and packets, these kinds of one in so many.
     pub(crate) fn watch(&mut self, kinds: FlowKind, one_in: u32) -> FlowReader {
         self.watch_chosen(FlowChoice {
             kinds,
@@ -278,7 +276,7 @@ impl Node {
         })
     }
 
-    /// Has the programs tell of these.
+    /// Has the programs report these.
     pub(crate) fn watch_chosen(&mut self, choice: FlowChoice) -> FlowReader {
         let datapath = self.agent.datapath_mut();
         let pins = PinDir::new();
@@ -290,7 +288,7 @@ impl Node {
         reader
     }
 
-    /// Has them tell nothing.
+    /// Has them report nothing.
     pub(crate) fn unwatch(&mut self) {
         self.agent.datapath_mut().stop_flows();
         self.find_driver();
@@ -335,12 +333,12 @@ impl Node {
         (connections.expired(tick, now), now)
     }
 
-    /// What was counted of each service port.
+    /// Returns the counts of each service port.
     pub(crate) fn services(&self) -> Vec<CountedService> {
         self.agent.datapath().services().read().unwrap()
     }
 
-    /// What was counted of the port of this name of default/web.
+    /// Returns the counts of the port of this name of default/web.
     #[track_caller]
     pub(crate) fn counted(&self, port: &str) -> ServiceCounts {
         let mut services = self.services().into_iter();
@@ -348,7 +346,7 @@ impl Node {
         found.unwrap().counts
     }
 
-    /// What was refused is refused to some service port, unless no event says what the packet is for.
+    /// Checks that each refusal counts for a service port, unless no event names the packet's destination.
     #[track_caller]
     fn assert_refused_to_services(&self, counters: &[(Counter, u64)]) {
         let services = self.services();
@@ -411,26 +409,26 @@ impl Node {
         passing::of_object(ebpf, map).unwrap()
     }
 
-    /// How many connections gave way before their time.
+    /// Returns the number of connections that gave way before their time.
     pub(crate) fn early_drops(&self) -> u64 {
         let drops = self.counters().get("conntrack_early_drop").copied();
         drops.unwrap_or_default()
     }
 
-    /// Lets time pass; gives how many connections are still remembered.
+    /// Lets time pass; returns how many connections are still remembered.
     pub(crate) fn pass(&mut self, seconds: u32) -> usize {
         let ebpf = self.agent.datapath_mut().ebpf_mut();
         passing::let_pass(|map| passing::of_object(ebpf, map), seconds).unwrap();
         self.connections().len()
     }
 
-    /// What the program at the ingress does with `frame`, and how long the kernel took for it.
+    /// Runs the program at the ingress on `frame`, and returns its verdict and the time that the kernel took for it.
     pub(crate) fn timed_ingress(&mut self, frame: &[u8]) -> (Verdict, Duration) {
         self.timed_run(Datapath::INGRESS, frame)
     }
 
-    /// What a program does with `frame`, with this begin of a `struct __sk_buff` as its context.
-    /// `Err` if the kernel does not run it so.
+    /// Runs a program on `frame`, with this begin of a `struct __sk_buff` as its context. `Err` if
+    /// the kernel does not run it so.
     pub(crate) fn run_in(
         &mut self,
         program: &'static str,

@@ -25,7 +25,7 @@ fn on_the_way<A: Family>(packet: &[u8]) -> Taken {
     Taken::Back(ethernet::<A>(UPLINK, NEXT_HOP, packet))
 }
 
-/// Whom the backend sees, of a packet that leaves by the uplink that it came in by.
+/// Returns the source that the backend sees, of a packet that leaves by the uplink that it came in by.
 #[track_caller]
 fn seen<A: Family>(node: &mut Node, packet: &Packet<A>) -> (A, u16) {
     match node.by_driver_of(uplink(), &packet.frame()) {

@@ -1,8 +1,8 @@
-//! What it costs to open a connection, by how full the conntrack table is, and to list it.
+//! Cost of an opened connection, by the fill of the conntrack table, and of a list of it.
 //!
 //! `cargo test -p shunt-tests --test packets -- --ignored --nocapture opening_cost` prints it. To
 //! compare two kinds of table, build this test with each and run the two in turn: only what one
-//! run of each says within the same minute compares.
+//! run of each prints within the same minute compares.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::{
     node::{Node, Verdict, resync, web},
 };
 
-/// Entries of the table, as many as the agent creates unless told.
+/// Entries of the table, as many as the agent creates by default.
 const ENTRIES: u32 = 1 << 19;
 
 /// Connections that are timed at each filling.
@@ -28,7 +28,7 @@ fn frame(number: u32) -> Vec<u8> {
     Packet::new(Transport::Udp, (client, port), ([10, 96, 0, 1], 80)).frame()
 }
 
-/// Opens the next `count` connections, and gives what each took, in nanoseconds, sorted, and how
+/// Opens the next `count` connections, and returns what each took, in nanoseconds, sorted, and how
 /// many were refused.
 fn open(node: &mut Node, next: &mut u32, count: u32) -> (Vec<u128>, usize) {
     let mut refused = 0;
@@ -86,7 +86,7 @@ fn listing_cost() {
     }
 }
 
-/// How many connections are opened in turn by each node.
+/// Number of connections that each node opens in turn.
 const TURN: u32 = 500;
 
 #[test]

@@ -16,7 +16,7 @@ const ABORT: u8 = 6;
 const COOKIE_ECHO: u8 = 10;
 const COOKIE_ACK: u8 = 11;
 
-/// What the host and then its peer say, in turn.
+/// Packets of the host and then of its peer, in turn.
 const EXCHANGES: [&[(Transport, Transport)]; 3] = [
     &[
         (TcpSyn, TcpSynAck),
@@ -31,7 +31,7 @@ const EXCHANGES: [&[(Transport, Transport)]; 3] = [
     ],
 ];
 
-/// A packet of the host's from a frontend's port, to somebody outside.
+/// A packet of the host's from a frontend's port, to a host outside.
 fn own<A: Family>(port: u16) -> Packet<A> {
     Packet::new(Udp, (A::NODE, 30080), (A::OUTSIDER, port))
 }

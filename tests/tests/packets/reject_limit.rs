@@ -1,4 +1,4 @@
-//! How many packets are rejected, and how many only dropped.
+//! Numbers of packets that are rejected, and that are only dropped.
 
 use std::time::{Duration, Instant};
 

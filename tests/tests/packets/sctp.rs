@@ -167,7 +167,7 @@ fn a_checksum_is_left_as_it_is_where_no_port_changes<A: Family>() {
 both_families!(a_fragment_whose_port_would_change_is_dropped);
 fn a_fragment_whose_port_would_change_is_dropped<A: Family>() {
     let mut node = node(Backends::Here);
-    // The CRC's change depends on how long the whole packet is, which a fragment does not tell.
+    // The CRC's change depends on how long the whole packet is, which a fragment does not have.
     let fragments = init::<A>().of_payload(200).fragments(1, 48);
     assert_eq!(node.ingress(&framed::<A>(&fragments[0])), Verdict::Drop);
     assert_eq!(node.counters()["drop_rewrite"], 1);

@@ -1,4 +1,4 @@
-//! Which backend a new connection gets.
+//! The backend of a new connection.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! What is counted of each service port. That refusals are, each test sees to that reads the counters of
-//! all: see [`Node::counters`].
+//! Counters of each service port. Each test that reads the counters of all checks the refusals: see [`Node::counters`].
 
 use std::ops::Range;
 
@@ -66,7 +65,7 @@ fn a_connection_that_two_processors_open_at_once_counts_once<A: Family>() {
     assert_eq!(counters["connection"], u64::from(FLOWS), "{counters:?}");
 }
 
-/// How many connections the backends of the service have, through this frontend, by their last byte.
+/// Returns the number of connections of the service's backends, through this frontend, by their last byte.
 fn chosen<A: Family>(node: &Node, frontend: A) -> [u64; 2] {
     let (_, chosen): (Vec<_>, Vec<u64>) = node.chosen(ip(frontend), TCP).into_iter().unzip();
     chosen.try_into().unwrap()

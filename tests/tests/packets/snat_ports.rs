@@ -1,4 +1,4 @@
-//! Which source ports connections from outside are given, in both families.
+//! Source ports of connections from outside, in both families.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn node_with_ports(count: u16) -> Node {
     node_with(ports, Backends::Elsewhere)
 }
 
-/// Opens a connection, which both sides acknowledge, and gives the source port that the backend sees;
+/// Opens a connection, which both sides acknowledge, and returns the source port that the backend sees;
 /// `None` if it is dropped.
 pub(crate) fn open<A: Family>(node: &mut Node, client: (A, u16)) -> Option<u16> {
     let syn = Packet::new(Transport::TcpSyn, client, node_port());
@@ -167,7 +167,7 @@ fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last<A: Fami
     assert_eq!(open(&mut node, one::<A>(102)), Some(ports[4]), "the last");
     assert_eq!(open(&mut node, one::<A>(103)), None);
 
-    // Nobody was disturbed: the answers at each port are its holder's.
+    // No flow was disturbed: the answers at each port are its holder's.
     for (port, holder) in [
         (ports[0], one::<A>(0)),
         (ports[1], client(4, 40_001)),
@@ -288,7 +288,7 @@ fn the_last_ports_are_found<A: Family>() {
     assert_eq!(open(&mut node, one::<A>(COUNT)), None);
 }
 
-/// A datagram of the client's; gives the port that its backend sees, if it is sent on.
+/// A datagram of the client's; returns the port that its backend sees, if it is sent on.
 fn ask<A: Family>(node: &mut Node, client: (A, u16)) -> Option<u16> {
     let datagram = Packet::new(Transport::Udp, client, node_port());
     match node.ingress(&datagram.frame()) {

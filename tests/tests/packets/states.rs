@@ -268,7 +268,7 @@ fn a_guess_establishes_nothing<A: Family>() {
         A::LOCAL,
         &[(CLIENT, TcpSyn), (BACKEND, TcpSynAck)],
     );
-    // Before any data: also if the backend answers by an ACK without data, which tells whoever is out of
+    // Before any data: also if the backend answers by an ACK without data, which shows a side that is out of
     // its window what it expects.
     let challenge = Packet::new(TcpAck, (A::LOCAL, 8080), (A::POD, 40_000)).of_payload(0);
     for _ in 0..2 {

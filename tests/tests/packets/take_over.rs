@@ -61,7 +61,7 @@ fn what_may_begin_a_connection_does() {
     for (first, next) in [
         (Transport::TcpSyn, Transport::TcpAck),
         (Transport::Sctp(SCTP_INIT), Transport::Sctp(SCTP_DATA)),
-        // Whose it is, a datagram does not tell.
+        // A datagram does not show its owner.
         (Transport::Udp, Transport::Udp),
     ] {
         for (port, frontend) in (1000..).zip(V4::frontends()) {

@@ -8,7 +8,7 @@ use std::{
 
 use nix::libc;
 
-/// Whether the kernel has the sum over the packet, as from an interface that computed it.
+/// The kernel's sum over the packet, as from an interface that computed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sum {
     /// It has none (`CHECKSUM_NONE`).
@@ -44,7 +44,7 @@ struct Attributes {
     padding: u32,
 }
 
-/// What became of a frame.
+/// Result for a frame.
 pub(crate) struct Ran {
     pub return_value: i32,
     pub frame: Vec<u8>,

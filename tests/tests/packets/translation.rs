@@ -1,4 +1,4 @@
-//! What is translated, and where, byte for byte; IPv4.
+//! Translated fields and their places, byte for byte; IPv4.
 
 use super::{
     frame::{OPENING, Packet, Transport},

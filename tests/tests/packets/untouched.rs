@@ -1,4 +1,4 @@
-//! What is not ours passes byte for byte.
+//! Packets that are not ours pass byte for byte.
 
 use super::{
     frame::{OPENING, Packet, Transport},

@@ -43,7 +43,7 @@ pub(crate) trait Family: Address {
     const NODE: Self;
     /// A pod's of this node.
     const POD: Self;
-    /// Somebody's outside the cluster.
+    /// A host's outside the cluster.
     const OUTSIDER: Self;
     /// A backend's on this node, another's there, and one's on another node.
     const LOCAL: Self;
@@ -52,7 +52,7 @@ pub(crate) trait Family: Address {
     const CLUSTER_IP: Self;
     const EXTERNAL_IP: Self;
     const HAIRPIN: Self;
-    /// Somebody's on the way of a packet.
+    /// A router's on
     const ROUTER: Self;
     /// [`BACKEND_MTU`] and [`CLIENT_MTU`].
     const BACKEND_MTU: u16;
@@ -100,7 +100,7 @@ impl Family for V6 {
     const CLIENT_MTU: u16 = CLIENT_MTU[1];
 }
 
-/// Where the service's backends are.
+/// The place of the service's backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backends {
     Here,
@@ -162,7 +162,7 @@ pub(crate) fn ip(address: impl Address) -> IpAddr {
     }
 }
 
-/// Whom the backend sees, if the packet is sent on.
+/// Returns the source that the backend sees, if the packet is sent on.
 #[track_caller]
 pub(crate) fn seen<A: Address>(verdict: &Verdict) -> (A, u16) {
     match verdict {
@@ -171,7 +171,7 @@ pub(crate) fn seen<A: Address>(verdict: &Verdict) -> (A, u16) {
     }
 }
 
-/// Opens the flow of `packet` from outside to the backend elsewhere. Gives the packet as the
+/// Opens the flow of `packet` from outside to the backend elsewhere. Returns the packet as the
 /// backend gets it.
 #[track_caller]
 pub(crate) fn open_transit<A: Family>(node: &mut Node, packet: &Packet<A>) -> Packet<A> {

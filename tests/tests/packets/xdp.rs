@@ -1,5 +1,5 @@
-//! What the XDP program takes, and what it leaves to TC untouched. That both do the same with what
-//! they take, all other tests of transit say: they run on both.
+//! Packets that the XDP program takes, and those that it leaves to TC untouched. All other tests of
+//! transit run on both, and so show that both do the same with what they take.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -91,7 +91,7 @@ fn what_ends_here_is_dropped_or_rejected_by_the_driver<A: Family>() {
 }
 
 /// default/web of policy Local, with its only backend elsewhere; at the load balancer's address for
-/// nobody whom the tests know.
+/// no client of the tests.
 fn local_policy<A: Family + Into<IpAddr>>(balanced: A, ranges: &str) -> String {
     let [balanced, external, backend] =
         [balanced, A::EXTERNAL_IP, A::REMOTE].map(Into::<IpAddr>::into);
@@ -228,7 +228,7 @@ fn a_flow_goes_on_at_whichever_hook_its_packets_come_by<A: Family>() {
 fn backends_get_their_shares_whichever_hook_chooses() {
     needs_root!();
     with_program(|| {
-        // Half of the backends are here: what the driver leaves to TC, TC gives to the same one.
+        // Half of the backends are here: what the driver leaves to TC, TC sends to the same one.
         let services = remote(&[3]).replace(
             r#"[{"ip":"10.1.2.3""#,
             r#"[{"ip":"10.1.1.3","port":8080,"local":true},{"ip":"10.1.2.3""#,

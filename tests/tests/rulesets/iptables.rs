@@ -1,4 +1,4 @@
-//! What the iptables ruleset says.
+//! Contents of the iptables ruleset.
 
 use shunt_tests::{Transport, rulesets::iptables};
 

@@ -1,4 +1,4 @@
-//! The rulesets of the benches: what they say, and that the tools take them. (A bench has no tests of its own.)
+//! The rulesets of the benches: their contents, and that the tools take them. (A bench has no tests of its own.)
 
 mod iptables;
 mod names;

@@ -1,4 +1,4 @@
-//! What the nftables ruleset says.
+//! Contents of the nftables ruleset.
 
 use shunt_tests::{Transport, rulesets::nftables};
 

@@ -21,7 +21,7 @@ static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 const SHORT: [&str; 2] = ["6", "5000"];
 const LONG: [&str; 2] = ["300", "100000"];
 
-/// How long a siege that was stopped may take to clean up.
+/// Time that a siege that was stopped may take to clean up.
 const END: Duration = Duration::from_secs(20);
 
 fn siege(arguments: &[&str]) -> Command {
@@ -30,7 +30,7 @@ fn siege(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a siege has left behind.
+/// Returns the remains of a siege.
 fn remains(pid: u32) -> Vec<String> {
     let folders = ["/run/netns", "/sys/fs/bpf", "/tmp"];
     let entries = folders.into_iter().flat_map(fs::read_dir).flatten();

@@ -1,4 +1,4 @@
-//! What a layout consists of: bytes that are named by their digest.
+//! Parts of a layout: bytes that are named by their digest.
 
 use std::str::FromStr as _;
 
@@ -32,7 +32,7 @@ impl Blob {
         &self.bytes
     }
 
-    /// What others name it by.
+    /// Returns the descriptor by which others name it.
     pub(crate) fn descriptor(&self) -> Result<Descriptor> {
         let digest = Sha256Digest::from_str(&self.digest)?;
         Ok(Descriptor::new(

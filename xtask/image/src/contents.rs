@@ -1,4 +1,4 @@
-//! What is in the image.
+//! Contents of the image.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use lddtree::DependencyAnalyzer;
 
-/// Where the binary is.
+/// Path of the binary.
 pub(crate) const BINARY: &str = "shunt";
 
 /// A file: whether it can be run, and what is in it.

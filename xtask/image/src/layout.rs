@@ -17,7 +17,7 @@ use crate::{
     layer::{Layer, header},
 };
 
-/// The file that tells a layout from any other folder, and what is in it.
+/// The file that distinguishes a layout from any other folder, and what is in it.
 const MARK: (&str, &str) = ("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
 
 /// The names under which registries, podman and containerd look for the name of an image.
@@ -174,7 +174,7 @@ fn sorted(json: &str) -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(&value)?)
 }
 
-/// What the specification calls the processor that this program is for.
+/// Returns the specification's name of the processor that this program is for.
 fn architecture() -> &'static str {
     match env::consts::ARCH {
         "x86_64" => "amd64",

@@ -41,11 +41,11 @@ struct Args {
     #[arg(long, value_name = "N")]
     max_bytes: usize,
 
-    /// Where the image goes as an OCI layout; what is there is replaced
+    /// Folder for the image as an OCI layout; what is there is replaced
     #[arg(long, value_name = "DIR")]
     layout: PathBuf,
 
-    /// Where it goes as an archive of that layout, for `ctr images import`, `podman load` and the like
+    /// File for an archive of that layout, for `ctr images import`, `podman load` and the like
     #[arg(long, value_name = "FILE")]
     archive: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What runs in the machine: the agent and the test binaries, as cargo built them.
+//! Programs that run in the machine: the agent and the test binaries, as cargo built them.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use anyhow::{Context as _, Result};
 use super::chosen::{END_TO_END, KUBERNETES, MODEL, PACKETS, SIEGE};
 use crate::{process, revision, workspace};
 
-/// How many cases a property is tried on there. Whether it holds is tested here, with more of
+/// Number of cases that a property is tried on there. Whether it holds is tested here, with more of
 /// them; an emulated machine would take too long for that.
 const PROPERTY_CASES: u32 = 16;
 
-/// How many packets the model test compares there, for the same reason.
+/// Number of packets that the model test compares there, for the same reason.
 const MODEL_PACKETS: u32 = 60_000;
 
 /// The programs that the tests run beside the agent.
@@ -148,7 +148,7 @@ impl Binaries {
     }
 }
 
-/// Where cargo puts the programs that the tests run: they are named by these paths in the tests.
+/// Returns the paths at which cargo puts the programs that the tests run: they are named by these paths in the tests.
 fn helpers() -> Result<[PathBuf; HELPERS.len()]> {
     let folder = workspace::output("debug")?;
     Ok(HELPERS.map(|name| folder.join(name)))

@@ -1,10 +1,10 @@
-//! Which tests say something of a kernel. A filter is a part of a test's name.
+//! Tests that depend on the kernel. A filter is a part of a test's name.
 //!
 //! An emulated machine takes a minute or two to verify the programs, which each test has it do at least
 //! once. So there are one or two of each kind, and not those that measure or count on a fast machine.
 
-/// What the verifier says, and the hooks, tables and helpers that kernels differ in. What becomes of
-/// each kind of packet the model says.
+/// Results of the verifier, and the hooks, tables and helpers that kernels differ in. The model checks the
+/// outcome of each kind of packet.
 pub(super) const PACKETS: [&str; 9] = [
     "dsr::driver::whole_packets",
     "dsr::nodes::each_packet",
@@ -22,7 +22,7 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
-/// an agent must be allowed; programs that tell; cleanup.
+/// an agent must be allowed; programs that report flows; cleanup.
 pub(super) const END_TO_END: [&str; 34] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
@@ -60,7 +60,7 @@ pub(super) const END_TO_END: [&str; 34] = [
     "xdp_upgrade::drivers_go_on",
 ];
 
-/// An API server, an agent that follows it, and connections through what it says.
+/// An API server, an agent that follows it, and connections by its objects.
 pub(super) const KUBERNETES: [&str; 1] = ["services::a_service_of_the_cluster"];
 
 /// Floods and failures against honest clients, for some seconds.

@@ -15,15 +15,15 @@ use anyhow::{Context as _, Result, bail};
 
 use super::packages::{Kernel, Qemu};
 
-/// How many lines of the kernel's console are shown after a failure.
+/// Number of lines of the kernel's console that are shown after a failure.
 const TAIL: usize = 40;
 
-/// How long a machine with KVM may take to its first word, which comes after some seconds. Where
+/// Time that a machine with KVM may take to its first word, which comes after some seconds. Where
 /// the processor has no VMX or SVM behind `/dev/kvm`, a machine starts and does nothing for ever, or
 /// qemu fails over a register of the processor's that it cannot set.
 const FIRST_WORD: Duration = Duration::from_secs(30);
 
-/// Who carries out the machine's instructions.
+/// Executor of the machine's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accelerator {
     /// The processor, through `/dev/kvm`.
@@ -42,7 +42,7 @@ impl fmt::Display for Accelerator {
 }
 
 impl Accelerator {
-    /// How many times longer tests wait there than here.
+    /// Returns the factor by which tests wait longer there than here.
     fn patience(self) -> u32 {
         match self {
             Self::Kvm => 1,
@@ -51,11 +51,11 @@ impl Accelerator {
     }
 }
 
-/// What became of a machine.
+/// End of a machine.
 enum End {
     /// It has done its work.
     Done,
-    /// It has said nothing at all.
+    /// It has written nothing at all.
     Silent,
 }
 
@@ -64,13 +64,13 @@ pub(super) struct Machine<'a> {
     pub(super) qemu: &'a Qemu,
     pub(super) kernel: &'a Kernel,
     pub(super) initramfs: &'a Path,
-    /// Where the kernel's console is written.
+    /// File to which the kernel's console is written.
     pub(super) console: &'a Path,
 }
 
 impl Machine<'_> {
-    /// Runs the machine until it switches itself off, and gives each line that it writes to
-    /// `read`. Uses KVM where it works; gives what was used.
+    /// Runs the machine until it switches itself off, and passes each line that it writes to
+    /// `read`. Uses KVM where it works; returns what was used.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Machine<'_> {
         match accelerator {
             Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host", "-smp", "2"]),
             // One CPU: emulated ones see each other's changes of the kernel's code too late
-            // (seen with qemu 7.2 and Linux 6.12: an int3 that nobody expects).
+            // (seen with qemu 7.2 and Linux 6.12: an int3 that no processor expects).
             Accelerator::Emulation => command.args(["-accel", "tcg", "-cpu", "max", "-smp", "1"]),
         };
         command

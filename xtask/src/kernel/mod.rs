@@ -23,7 +23,7 @@ use machine::Machine;
 use packages::Store;
 use report::Report;
 
-/// How long a machine may take: without KVM, each test takes tens of times what it does here.
+/// Time that a machine may take: without KVM, each test takes tens of times what it does here.
 const LIMIT: Duration = Duration::from_hours(6);
 
 /// Runs the tests on a kernel of each of these versions; `filters` choose others than the usual.

@@ -19,7 +19,7 @@ pub(super) struct Store {
 
 /// An unpacked kernel with its modules.
 pub(super) struct Kernel {
-    /// What `uname -r` says there.
+    /// Output of `uname -r` there.
     pub(super) release: String,
     /// The compressed kernel.
     pub(super) image: PathBuf,
@@ -199,7 +199,7 @@ fn newest_kernel(version: &str) -> Result<Option<String>> {
     Ok(kernels.max().map(|(_, name)| name.to_owned()))
 }
 
-/// What the end of a kernel package's name is ordered by, `0-56-amd64` or `117+deb12-amd64`; `None`
+/// Returns the order of the end of a kernel package's name, `0-56-amd64` or `117+deb12-amd64`; `None`
 /// if it is not Debian's usual kernel but a variant, or holds something else.
 fn release_order(end: &str) -> Option<Vec<u32>> {
     let mut parts = end.strip_suffix("-amd64")?.split('-');

@@ -1,4 +1,4 @@
-//! What the tests in the machine came to.
+//! Results of the tests in the machine.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use anyhow::{Result, bail};
 
 use crate::test_result::count;
 
-/// What was read of the machine's output so far.
+/// Contents of the machine's output so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// What `uname -r` should say.
+    /// Expected output of `uname -r`.
     release: String,
-    /// True if it said so.
+    /// True if that was its output.
     is_release: bool,
     passed: u64,
     failed: u64,
     ignored: u64,
     left_out: u64,
-    /// What tests said that did nothing, for want of something there: they count as passed.
+    /// Messages of tests that did nothing, for want of something there: they count as passed.
     idle: Vec<String>,
     /// The names of those that failed.
     failures: Vec<String>,
@@ -100,7 +100,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The test that this line says has failed.
+/// Returns the test that has failed by this line.
 fn failure(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }

@@ -29,7 +29,7 @@ const SUM: Sum = Sum::Sha512(
 /// The source of npm's packages, unless npm's own variable names another one.
 const REGISTRY: &str = "https://registry.npmjs.org";
 
-/// Makes sure that both are there. Gives the folder that playwright is in.
+/// Makes sure that both are there. Returns the folder that playwright is in.
 ///
 /// # Errors
 ///

@@ -134,7 +134,7 @@ pub(crate) fn apt() -> Command {
     privilege::as_root(command)
 }
 
-/// Those of `packages` that are not installed.
+/// Returns the `packages` that are not installed.
 fn missing<'a>(packages: &[&'a str]) -> Vec<&'a str> {
     let installed = |package: &&str| {
         let query = ["--show", "--showformat=${db:Status-Status}", package];

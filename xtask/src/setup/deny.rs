@@ -13,7 +13,7 @@ use crate::{process, workspace};
 /// The release whose `deny.toml` ours is.
 const VERSION: &str = "0.20.2";
 
-/// Installs it, unless it is there; gives where it is.
+/// Installs it, unless it is there; returns where it is.
 pub(crate) fn ensure(root: &Path) -> Result<PathBuf> {
     let program = root.join(FOLDER).join("bin/cargo-deny");
     if check(&program).is_err() {

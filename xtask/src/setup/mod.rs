@@ -34,7 +34,7 @@ use crate::{process, workspace};
 use llvm::Llvm;
 use way::{Facts, Way};
 
-/// What a command needs from the machine.
+/// Needs of a command from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// A toolchain for the kernel programs.
@@ -42,7 +42,7 @@ pub(crate) enum Needs {
     /// That, and the tools with which network namespaces are made.
     Network,
     /// That, and what some of the tests run: kube-proxy's rules, a container runtime, kubectl, clients
-    /// that nobody here wrote.
+    /// of other projects.
     Test,
     /// [`Self::Network`], and what tests run that are run on other kernels, too.
     Kernels,
@@ -108,7 +108,7 @@ fn ensure_with(needs: Needs, again: bool) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock of the setup, and says so if it has to wait.
+/// Takes the lock of the setup, and prints a message if it has to wait.
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
@@ -227,7 +227,7 @@ fn render(toolchain: &Toolchain) -> String {
     text
 }
 
-/// What `rustc --version` says.
+/// Returns the output of `rustc --version`.
 fn version(rustc: &Path) -> Result<String> {
     process::output(Command::new(rustc).arg("--version"))
 }

@@ -37,7 +37,7 @@ const ARCHIVES: [(&str, &str); 2] = [
 /// The names of nightlies that may be there, best first: the pinned one, and the user's own.
 const NAMES: [&str; 2] = [PINNED, "nightly"];
 
-/// What to type to install it by hand.
+/// Returns the command that installs it by hand.
 pub(super) fn command() -> String {
     format!("rustup toolchain install {PINNED} --profile minimal --component rust-src")
 }

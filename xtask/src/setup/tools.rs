@@ -55,7 +55,7 @@ const OFFLOADS: [Tool; 1] = [Tool {
     packages: Packages::same("ethtool"),
 }];
 
-/// With these, a container of the image is run as the manifests say.
+/// With these, a container of the image is run with the settings of the manifests.
 const CONTAINERS: [Tool; 2] = [
     Tool {
         program: "runc",
@@ -74,7 +74,7 @@ const CONTAINERS: [Tool; 2] = [
     },
 ];
 
-/// Clients that nobody here wrote, which tests run as processes of a node.
+/// Clients of other projects, which tests run as processes of a node.
 const CLIENTS: [Tool; 4] = [
     Tool {
         program: "curl",
@@ -132,7 +132,7 @@ pub(super) fn browser() -> Result<()> {
     require(&BROWSER)
 }
 
-/// Makes sure that the programs are there that are needed. Tests that lack one say that they are
+/// Makes sure that the programs are there that are needed. Tests that lack one report that they are
 /// skipped.
 pub(super) fn ensure(needs: Needs) -> Result<()> {
     match needs {
@@ -155,7 +155,7 @@ pub(super) fn ensure(needs: Needs) -> Result<()> {
     }
 }
 
-/// Installs what is missing of each, or says what becomes of tests without it.
+/// Installs what is missing of each, or prints what becomes of tests without it.
 fn want(all: &[&[Tool]]) {
     for tools in all {
         if let Err(error) = require(tools) {

@@ -29,7 +29,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// What decides about the order.
+/// Facts that decide about the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts {
     /// We may install packages.
@@ -83,7 +83,7 @@ impl Facts {
             .collect()
     }
 
-    /// What a person can do when no way worked.
+    /// Returns advice to a person when no way worked.
     pub(super) fn advice(self) -> String {
         let Self {
             root,

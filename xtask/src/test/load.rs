@@ -1,4 +1,4 @@
-//! The machine's load, which says whether another case may begin beside those that run.
+//! The machine's load, which decides whether another case may begin beside those that run.
 
 use std::{fs, thread, time::Duration};
 
@@ -16,7 +16,7 @@ pub(super) fn wait(processors: usize, may_begin: impl Fn() -> bool) {
         let mut tasks = 0;
         for _ in 0..LOOKS {
             thread::sleep(PAUSE);
-            // A machine that does not say it has time.
+            // A machine that does not show its load has time.
             tasks += running().unwrap_or_default();
         }
         if tasks <= LOOKS * TASKS_A_PROCESSOR * processors {

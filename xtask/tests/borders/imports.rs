@@ -1,4 +1,4 @@
-//! Which file of a crate imports which, from its `use` lines.
+//! Imports among the files of a crate, from their `use` lines.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,9 +17,9 @@ pub(crate) type Files = BTreeMap<Vec<String>, File>;
 /// A file and what it imports.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Where it is, below the crate's source folder.
+    /// Path below the crate's source folder.
     pub(crate) path: PathBuf,
-    /// What it imports from its own crate.
+    /// Imports from its own crate.
     pub(crate) own: Vec<Import>,
     /// The crates that it imports from.
     pub(crate) crates: BTreeSet<String>,
@@ -133,7 +133,7 @@ impl Uses {
         uses
     }
 
-    /// Says which files the paths of `module` lead to.
+    /// Resolves the paths of `module` to files.
     fn resolve(self, path: PathBuf, module: &[String], modules: &BTreeSet<Vec<String>>) -> File {
         let mut file = File {
             path,
@@ -222,7 +222,7 @@ impl<'ast> Visit<'ast> for Uses {
     }
 }
 
-/// Gives each path of a tree to `found`; `self` at its end is the module before it.
+/// Passes each path of a tree to `found`; `self` at its end is the module before it.
 fn flatten(tree: &UseTree, prefix: &mut Vec<String>, found: &mut impl FnMut(Vec<String>)) {
     match tree {
         UseTree::Path(path) => {

@@ -98,7 +98,7 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "agent/trace/src",
         rooms: &[
-            // What it has to read of a dump's tables is told there.
+            // The parts of a dump's tables that it has to read are named there.
             room("anonymous", &["trace", "dump"]),
             room("trace", &["dump"]),
             room("dump", &[]),

@@ -22,19 +22,19 @@ pub const RECORD: &str = "toolchain";
 /// The target that the kernel programs are compiled for: BPF, little endian.
 pub const TARGET: &str = "bpfel-unknown-none";
 
-/// Where the standard library's sources are, below the compiler's sysroot.
+/// Path of the standard library's sources, below the compiler's sysroot.
 pub const RUST_SRC: &str = "lib/rustlib/src/rust";
 
 /// A compiler that can build for [`TARGET`] on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
-    /// How it was found, for people: `debian` or `nightly`.
+    /// Way by which it was found, for people: `debian` or `nightly`.
     pub way: String,
     /// Absolute path of cargo.
     pub cargo: PathBuf,
     /// Absolute path of rustc.
     pub rustc: PathBuf,
-    /// What `rustc --version` said. A compiler that was replaced since shows as a difference, and
+    /// Output of `rustc --version`. A compiler that was replaced since shows as a difference, and
     /// the changed record makes cargo build the kernel programs again.
     pub version: String,
     /// Further arguments for `cargo build`.
@@ -136,7 +136,7 @@ impl Toolchain {
             .env("RUSTC", rustc)
             // aya-ebpf needs the unstable `asm_experimental_arch`, also from a stable compiler.
             .env("RUSTC_BOOTSTRAP", "1")
-            // Empty means none, whatever the user's cargo configuration says.
+            // Empty means none, whatever the user's cargo configuration has.
             .env("RUSTC_WRAPPER", "")
             .env("RUSTC_WORKSPACE_WRAPPER", "")
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags(root, target_dir).join("\x1f"))
@@ -148,7 +148,7 @@ impl Toolchain {
     }
 
     /// Builds one of the objects of the package `shunt-ebpf`, by the name of its binary and with these
-    /// features, in the workspace at `root`, and says where it is below `target_dir`.
+    /// features, in the workspace at `root`, and returns where it is below `target_dir`.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The event that the message says. Of a Resync it takes the piece for the whole; one in several
+/// Returns the event of the message. Of a Resync it takes the piece for the whole; one in several
 /// pieces is for an [`Assembler`](crate::message::Assembler).
 ///
 /// # Errors

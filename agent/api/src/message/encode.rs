@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// The messages that say `event` in a stream: one, or for a large Resync several.
+/// Returns the messages of `event` in a stream: one, or for a large Resync several.
 pub fn encode(event: RendererEvent) -> Box<dyn Iterator<Item = StreamRequest> + Send> {
     use stream_request::Event;
     let one = |event| {

@@ -1,4 +1,4 @@
-//! What a lookup finds as messages.
+//! Results of a lookup as messages.
 
 use shunt_model::{
     Answer, Clients, Delta, Empty, EndpointKey, EndpointView, FrontendKey, FrontendView,
@@ -30,7 +30,7 @@ pub fn answer(generation: u64, answer: &Answer) -> proto::Answer {
     }
 }
 
-/// What is new in an answer, or all of it if it is a `snapshot`.
+/// Returns the changes of an answer, or all of it if it is a `snapshot`.
 pub fn delta(generation: u64, snapshot: bool, delta: &Delta<'_>) -> proto::WatchResponse {
     let Delta {
         targets,

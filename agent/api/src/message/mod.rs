@@ -1,7 +1,7 @@
 //! Events as messages of the gRPC interface.
 //!
 //! A message becomes the unchecked form of an event, as a line of JSON does, and then goes through
-//! the same check: what is wrong with it is said in the same words.
+//! the same check: a fault in it is reported in the same words.
 
 mod answer_pieces;
 mod assembler;

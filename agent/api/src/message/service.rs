@@ -106,7 +106,7 @@ fn split(split: &Split) -> proto::Split {
     }
 }
 
-/// What becomes of the share of a backend that cannot be used.
+/// Returns the use of the share of a backend that cannot be used.
 pub const fn split_mode(mode: SplitMode) -> proto::SplitMode {
     match mode {
         SplitMode::Available => proto::SplitMode::Available,
@@ -150,7 +150,7 @@ fn backend(endpoint: &Endpoint) -> proto::Backend {
         scopes,
         node,
         zone,
-        // No event says them.
+        // No event has them.
         hints: _,
     } = endpoint;
     proto::Backend {
@@ -207,7 +207,7 @@ pub const fn policy(policy: TrafficPolicy) -> proto::TrafficPolicy {
     }
 }
 
-/// How a frontend selects.
+/// Returns the selection of a frontend.
 pub const fn selection(selection: Selection) -> proto::Selection {
     match selection {
         Selection::Weighted => proto::Selection::Weighted,
@@ -215,7 +215,7 @@ pub const fn selection(selection: Selection) -> proto::Selection {
     }
 }
 
-/// How packets from outside get to backends on other nodes.
+/// Returns the path of packets from outside to backends on other nodes.
 pub const fn forwarding(forwarding: Forwarding) -> proto::Forwarding {
     match forwarding {
         Forwarding::Snat => proto::Forwarding::Snat,

@@ -1,5 +1,5 @@
-//! From messages to the unchecked form of events: what a JSON line could not even say is refused
-//! here, as it is there.
+//! From messages to the unchecked form of events: a value that a JSON line could not even express is
+//! refused here, as it is there.
 
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -226,7 +226,7 @@ fn split_backend(message: &proto::SplitBackend) -> Result<SplitBackend<'_>, Even
         weight,
         invalid,
     } = message;
-    // What is no backend has no port, and may say so.
+    // A target that is no backend has no port, and may show that.
     let port = port_number(*port, "port")?;
     let has_port = port > 0 || invalid.is_none();
     Ok(SplitBackend {

@@ -25,7 +25,7 @@ pub(super) fn transport<'a>(protocol: i32) -> Result<Choice<'a, Protocol>, Event
     })
 }
 
-/// A number that is no value of the enum; the check says which values there are.
+/// A number that is no value of the enum; the check names the values.
 pub(super) fn unknown<'a, T>(number: i32) -> Choice<'a, T> {
     Choice::Unknown(number.to_string().into())
 }
@@ -33,13 +33,13 @@ pub(super) fn unknown<'a, T>(number: i32) -> Choice<'a, T> {
 /// A port, whose range as a port the check looks at.
 pub(super) fn port_number(value: u32, field: &str) -> Result<u16, EventError> {
     u16::try_from(value).map_err(|_| {
-        // As serde says it of JSON.
+        // The wording of serde for JSON.
         let reason = format!("invalid value: integer `{value}`, expected u16");
         EventError::new(Fault::Shape(reason)).within(field)
     })
 }
 
-/// What the messages of a list become, the first of which is `field[offset]`.
+/// Converts the messages of a list, the first of which is `field[offset]`.
 pub(super) fn each<'a, M, V>(
     list: &'a [M],
     offset: usize,

@@ -20,13 +20,13 @@ use crate::{
 pub struct Connection {
     /// Its protocol.
     pub protocol: ProtocolNumber,
-    /// Who opened it.
+    /// The client that opened it.
     pub client: End,
-    /// What the client connected to.
+    /// The frontend that the client connected to.
     pub frontend: End,
-    /// Who serves it.
+    /// The backend that serves it.
     pub backend: End,
-    /// Where it is in its life.
+    /// State of the connection.
     pub state: ConnectionState,
     /// For how many seconds neither side has sent a packet.
     pub idle_seconds: u32,
@@ -44,7 +44,7 @@ pub struct End {
     pub port: u16,
 }
 
-/// Where a connection is in its life, in the words of Linux's own connection tracking.
+/// State of a connection, in the words of Linux's own connection tracking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConnectionState {

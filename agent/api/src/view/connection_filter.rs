@@ -1,4 +1,4 @@
-//! Which connections are meant.
+//! Filter for connections.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,14 +17,14 @@ use crate::{
     },
 };
 
-/// Those that are all of what is set.
+/// A filter: a connection matches if it meets every field that is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectionFilter {
-    /// Where the client is.
+    /// Addresses and port of the client.
     pub client: Option<Place>,
-    /// What it connected to.
+    /// Addresses and port of the frontend that the client connected to.
     pub frontend: Option<Place>,
-    /// Who serves it.
+    /// Addresses and port of the backend that serves it.
     pub backend: Option<Place>,
     /// Its protocol.
     pub protocol: Option<ProtocolNumber>,
@@ -34,7 +34,7 @@ pub struct ConnectionFilter {
     pub idle_seconds: u32,
 }
 
-/// Where one end of a connection is.
+/// Addresses and port of one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its address is one of these.

@@ -1,4 +1,4 @@
-//! How the source is that follows Consul.
+//! State of the source that follows Consul.
 
 use serde::Serialize;
 
@@ -7,9 +7,9 @@ use crate::{proto, view::source::Untranslated};
 /// A source that follows Consul. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Consul {
-    /// Where Consul's agent is.
+    /// Address of Consul's agent.
     pub address: String,
-    /// Its datacenter, once it has said it.
+    /// Its datacenter, once the agent has reported it.
     pub datacenter: Option<String>,
     /// Our node there, once it is known.
     pub node: Option<String>,
@@ -17,11 +17,11 @@ pub struct Consul {
     pub hints: bool,
     /// Queries that are followed.
     pub watches: u64,
-    /// Those of them that are not up to date, sorted by service.
+    /// Queries that are not up to date, sorted by service.
     pub stale: Vec<StaleWatch>,
     /// True if all was there once, so that the datapath follows it.
     pub synced: bool,
-    /// How long ago something of the catalog changed.
+    /// Time since something of the catalog changed.
     pub last_change_seconds_ago: Option<u64>,
     /// Frontends that are configured.
     pub frontends: u64,
@@ -31,9 +31,9 @@ pub struct Consul {
     pub pending: u64,
     /// For how long the oldest of these changes has waited.
     pub lag_milliseconds: Option<u64>,
-    /// What the token lacks, sorted.
+    /// Rights that the token lacks, sorted.
     pub missing_rights: Vec<String>,
-    /// What is left out of each service, sorted by its name.
+    /// Parts of each service that are left out, sorted by its name.
     pub skipped: Vec<Untranslated>,
     /// Services whose new connections go to another datacenter than the one that is wanted most, sorted.
     pub failed_over: Vec<FailedOver>,
@@ -46,7 +46,7 @@ pub struct Consul {
 pub struct FailedOver {
     /// As `namespace/name`.
     pub service: String,
-    /// Where they go.
+    /// Datacenter that they go to.
     pub datacenter: String,
 }
 
@@ -61,14 +61,14 @@ pub struct Gateway {
     pub id: String,
     /// True if it may have new connections, by its own checks.
     pub usable: bool,
-    /// Where it is known from: Consul's federation state, or the catalog of its datacenter.
+    /// Origin of the entry: Consul's federation state, or the catalog of its datacenter.
     pub origin: String,
 }
 
-/// A query that is not up to date: what it said last stays.
+/// A query that is not up to date: its last answer stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StaleWatch {
-    /// What it asks for.
+    /// Service that it queries.
     pub service: String,
     /// For how long it is not.
     pub since_seconds_ago: u64,

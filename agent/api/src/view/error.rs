@@ -1,4 +1,4 @@
-//! What can be wrong with an agent's answer, and with a filter in a question to it.
+//! Faults of an agent's answer, and of a filter in a question to it.
 
 use std::net::IpAddr;
 
@@ -44,13 +44,13 @@ pub enum BadFilter {
     Kind(i32),
 }
 
-/// The address that a message says.
+/// Returns the address of a message.
 pub(super) fn address(text: &str) -> Result<IpAddr, Malformed> {
     text.parse()
         .map_err(|_| Malformed::Address(text.to_owned()))
 }
 
-/// The port that a message says.
+/// Returns the port of a message.
 pub(super) fn port(number: u32) -> Result<u16, Malformed> {
     u16::try_from(number).map_err(|_| Malformed::Number(number, "a port"))
 }

@@ -1,4 +1,4 @@
-//! What is known of other datacenters without Consul.
+//! The known state of other datacenters without Consul.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::{
     view::consul::{FailedOver, Gateway},
 };
 
-/// What is known of other datacenters without Consul. The order of the fields is the order in JSON.
+/// The known state of other datacenters without Consul. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Federation {
     /// The own datacenter.
@@ -18,11 +18,11 @@ pub struct Federation {
     pub up_to_date: bool,
     /// For how long it is so, in seconds.
     pub since_seconds_ago: u64,
-    /// What does not work, in words.
+    /// Fault at present, in words.
     pub trouble: Option<String>,
-    /// How many changes there were.
+    /// Number of changes.
     pub index: u64,
-    /// How often copying or telling failed since the agent's start.
+    /// Number of copies and notifications that failed since the agent's start.
     pub failures: u64,
     /// The gateways of all datacenters, and where they are known from, sorted.
     pub gateways: Vec<Gateway>,

@@ -1,4 +1,4 @@
-//! What becomes of connections and packets, as it happens.
+//! Events of connections and packets, as they happen.
 
 use std::{
     fmt,
@@ -15,25 +15,25 @@ use crate::{
 /// An event. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FlowEvent {
-    /// When it was seen.
+    /// Time of the event.
     #[serde(serialize_with = "in_rfc_3339")]
     pub time: SystemTime,
-    /// What it is.
+    /// Kind of the event.
     pub kind: FlowKind,
     /// Why it ended, or was refused or dropped; empty of one that began.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The transport protocol.
     pub protocol: ProtocolNumber,
-    /// Who began the connection, or sent the packet; `None` of a packet that is not understood.
+    /// Client that began the connection, or sender of the packet; `None` of a packet that is not understood.
     pub client: Option<End>,
-    /// What the client connects to, or whom the packet was sent to.
+    /// Frontend that the client connects to, or destination of the packet.
     pub frontend: Option<End>,
     /// `namespace/name`, if it is of a service.
     pub service: Option<String>,
     /// The name of the service's port.
     pub service_port: Option<String>,
-    /// Who serves the connection; `None` of packets.
+    /// Backend that serves the connection; `None` of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<End>,
     /// From where its packets go on, if not from the client's own address and port.
@@ -56,7 +56,7 @@ pub struct FlowEvent {
 pub struct FlowPacket {
     /// The index of the interface that it was at.
     pub interface: u32,
-    /// How long it is, in bytes from the link's header on.
+    /// Length in bytes from the link's header on.
     pub length: u32,
     /// Its first bytes, 128 at most, if they were asked for.
     #[serde(skip)]
@@ -85,16 +85,16 @@ impl FlowPacket {
     }
 }
 
-/// So many new connections a second can be told one by one.
+/// Number of new connections a second that can be shown one by one.
 const BEARABLE: f64 = 1000.0;
 
-/// Of how many connections one is told to people, while so many are opened a second: of more than a person
-/// bears, one in so many that it is about that many again.
+/// Returns the number of connections of which one is shown to people, while `new` are opened a second: of more
+/// than a person bears, one in so many that it is about that many again.
 pub fn one_in(new: f64) -> u32 {
     (new / BEARABLE).ceil().max(1.0) as u32
 }
 
-/// What an event is.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowKind {
@@ -102,7 +102,7 @@ pub enum FlowKind {
     Opened,
     /// A connection ended.
     Ended,
-    /// A packet was rejected, and its sender told.
+    /// A packet was rejected, and its sender notified.
     Refused,
     /// A packet was dropped.
     Dropped,
@@ -167,7 +167,7 @@ fn in_seconds<S: Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok
 }
 
 impl FlowEvent {
-    /// When it was seen, in nanoseconds since 1970.
+    /// Returns the time of the event in nanoseconds since 1970.
     pub fn unix_nanoseconds(&self) -> u64 {
         let since = self.time.duration_since(SystemTime::UNIX_EPOCH);
         since.map_or(0, nanoseconds)

@@ -1,4 +1,4 @@
-//! Which events of flows are meant.
+//! Filter for events of flows.
 
 use crate::{
     proto,
@@ -11,20 +11,20 @@ use crate::{
     },
 };
 
-/// Those that are all of what is set.
+/// A filter: an event matches if it meets every field that is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlowFilter {
     /// It is of one of these kinds; none: of any.
     pub kinds: Vec<FlowKind>,
     /// It ended, or was refused or dropped, for one of these reasons; none: for any.
     pub reasons: Vec<String>,
-    /// Where the client is, or who sent the packet.
+    /// Addresses and port of the client, or of the packet's sender.
     pub client: Option<Place>,
-    /// What the client connects to, or whom the packet was sent to.
+    /// Addresses and port that the client connects to, or the packet was sent to.
     pub frontend: Option<Place>,
-    /// Who serves the connection.
+    /// Addresses and port of the backend that serves the connection.
     pub backend: Option<Place>,
-    /// Where any of its ends is.
+    /// Addresses and port of any of its ends.
     pub any: Option<Place>,
     /// Its protocol.
     pub protocol: Option<ProtocolNumber>,

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// What a client connects to.
+/// Address, port and protocol that a client connects to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FrontendKey {
     /// The frontend's address.
@@ -30,11 +30,11 @@ pub struct FrontendKey {
     pub protocol: ProtocolNumber,
 }
 
-/// A frontend with what is live of it. The order of the fields is the order in JSON; what no event
-/// says is `null` there.
+/// A frontend with its live state. The order of the fields is the order in JSON; a field that no event
+/// has is `null` there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Frontend {
-    /// What clients connect to.
+    /// Address, port and protocol that clients connect to.
     #[serde(flatten)]
     pub key: FrontendKey,
     /// `ClusterIP`, `NodePort`, `ExternalIP` or `LoadBalancerIP`.
@@ -43,26 +43,26 @@ pub struct Frontend {
     pub service: Option<String>,
     /// The name of the service's port.
     pub service_port: Option<String>,
-    /// Which backends it may use.
+    /// Backends that it may use, as a traffic policy.
     #[serde(serialize_with = "shown_or_null")]
     pub policy: Option<TrafficPolicy>,
-    /// How it selects a backend.
+    /// Selection of a backend.
     #[serde(serialize_with = "shown_or_null")]
     pub selection: Option<Selection>,
-    /// How packets from outside get to its backends on other nodes.
+    /// Path of packets from outside to its backends on other nodes.
     #[serde(serialize_with = "shown_or_null")]
     pub forwarding: Option<Forwarding>,
     /// Session affinity in seconds; 0 is off.
     pub affinity_timeout: u32,
     /// In the order of the kernel's table.
     pub backends: Vec<Backend>,
-    /// How its new connections are shared out among several services, if they are.
+    /// Split of its new connections among several services, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
-    /// How the kernel's tables differ from the events, if they do.
+    /// Difference of the kernel's tables from the events, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
-    /// What was counted of its service port, all frontends of that together, if it is counted.
+    /// Counters of its service port, of all its frontends together, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<ServiceCounters>,
     /// True if only clients on this node are served.
@@ -86,7 +86,7 @@ pub struct Backend {
     pub new_connections: u64,
 }
 
-/// How a frontend in the kernel relates to the events, if not as it should.
+/// Difference of a frontend in the kernel from the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Difference {
@@ -308,7 +308,7 @@ impl TryFrom<proto::Frontend> for Frontend {
     }
 }
 
-/// The traffic policy that a message says, if it says one.
+/// Returns the traffic policy of a message, if it has one.
 pub(super) fn policy(number: i32) -> Result<Option<TrafficPolicy>, Malformed> {
     match proto::TrafficPolicy::try_from(number) {
         Ok(proto::TrafficPolicy::Unspecified) => Ok(None),
@@ -318,7 +318,7 @@ pub(super) fn policy(number: i32) -> Result<Option<TrafficPolicy>, Malformed> {
     }
 }
 
-/// How a frontend selects, if a message says it.
+/// Returns the selection of a frontend, if a message has it.
 pub(super) fn selection(number: i32) -> Result<Option<Selection>, Malformed> {
     match proto::Selection::try_from(number) {
         Ok(proto::Selection::Unspecified) => Ok(None),
@@ -328,7 +328,7 @@ pub(super) fn selection(number: i32) -> Result<Option<Selection>, Malformed> {
     }
 }
 
-/// How packets get to backends on other nodes, if a message says it.
+/// Returns the path of packets to backends on other nodes, if a message has it.
 pub(super) fn forwarding(number: i32) -> Result<Option<Forwarding>, Malformed> {
     match proto::Forwarding::try_from(number) {
         Ok(proto::Forwarding::Unspecified) => Ok(None),

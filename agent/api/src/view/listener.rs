@@ -1,4 +1,4 @@
-//! Where the agent answers over HTTP.
+//! Addresses at which the agent answers over HTTP.
 
 use serde::Serialize;
 

@@ -10,9 +10,9 @@ use crate::{
 /// Services that are registered with the agent itself. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LocalApi {
-    /// Where they are registered.
+    /// Address at which they are registered.
     pub address: String,
-    /// How many there are.
+    /// Number of services.
     pub services: u64,
     /// Checks that pass, of services and of the node.
     pub passing: u64,
@@ -24,19 +24,19 @@ pub struct LocalApi {
     pub waiting: u64,
     /// The file in which registrations outlive the agent.
     pub state: String,
-    /// How often it was written since the agent's start.
+    /// Number of writes of this file since the agent's start.
     pub writes: u64,
-    /// How often it could not be.
+    /// Number of writes that failed.
     pub failed_writes: u64,
-    /// What does not work now, in words.
+    /// Faults at present, in words.
     pub troubles: Vec<String>,
     /// The frontends that lead to these services; 0 if they lead nowhere.
     pub frontends: u64,
-    /// Those of them whose last change is not in the kernel yet.
+    /// Services whose last change is not in the kernel yet.
     pub pending: u64,
-    /// What is not translated of each, and why, sorted.
+    /// Parts of each that are not translated, and why, sorted.
     pub untranslated: Vec<Untranslated>,
-    /// What is known of other datacenters, if this one takes part in a federation.
+    /// The known state of other datacenters, if this one takes part in a federation.
     pub federation: Option<Federation>,
 }
 

@@ -7,7 +7,7 @@ use crate::proto;
 /// The tables of frontends that select by Maglev. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct MaglevTables {
-    /// How many there are; frontends with the same backends share one.
+    /// Number of tables; frontends with the same backends share one.
     pub tables: u64,
     /// The entries of the slots tables that they take.
     pub slots: u64,

@@ -1,4 +1,4 @@
-//! What an agent shows, as values: each is made of its message, becomes its message, and has one
+//! An agent's state as values: each is made of its message, becomes its message, and has one
 //! form in JSON.
 
 mod connection;

@@ -1,15 +1,15 @@
-//! Who watches connections and packets.
+//! Watchers of connections and packets.
 
 use serde::Serialize;
 
 use crate::proto;
 
-/// Those who watch, and what there was for them since the agent's start. The order of the fields is the order in JSON.
+/// Watchers, and the events for them since the agent's start. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MonitorUse {
-    /// How many watch now.
+    /// Number of watchers now.
     pub watchers: u64,
-    /// Events that were seen while somebody did.
+    /// Events that were seen while there was a watcher.
     pub told: u64,
     /// Events that found no room on their way.
     pub lost: u64,

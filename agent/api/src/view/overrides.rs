@@ -1,4 +1,4 @@
-//! What an operator changes on one node, beside the events.
+//! An operator's changes on one node, beside the events.
 
 use std::{fmt, net::IpAddr, num::NonZeroU16};
 
@@ -17,12 +17,12 @@ pub struct Override(pub Change);
 /// One that holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LiveOverride {
-    /// What it changes.
+    /// Change of endpoints.
     #[serde(rename = "override")]
     pub change: Override,
     /// In how many seconds it ends by itself; `None`: never.
     pub ends_in_seconds: Option<u64>,
-    /// How many endpoints it changes at present.
+    /// Number of endpoints that it changes at present.
     pub endpoints: u64,
 }
 
@@ -31,13 +31,13 @@ pub struct LiveOverride {
 pub struct HeldRemoval {
     /// Its number, by which a decision names it; 0 of an agent of an earlier version.
     pub number: u64,
-    /// Which.
+    /// The event.
     pub event: String,
-    /// How many it would remove.
+    /// Number of frontends that it would remove.
     pub removed: u64,
     /// Of how many.
     pub frontends: u64,
-    /// How many events wait behind it.
+    /// Number of events that wait behind it.
     pub waiting: u64,
     /// For how long, in seconds.
     pub seconds: u64,

@@ -1,4 +1,4 @@
-//! What is counted of a service port.
+//! Counters of a service port.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::proto::{self, CounterValue};
 
-/// What was counted of a service port, all its frontends together.
+/// Counters of a service port, of all its frontends together.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ServiceCounters {
     /// Connections that chose a backend.
@@ -32,7 +32,7 @@ pub struct ServiceTraffic {
 }
 
 impl ServiceCounters {
-    /// How many were refused for a reason whose name begins so.
+    /// Returns the number of refusals for reasons whose names begin so.
     pub fn refused_as(&self, prefix: &str) -> u64 {
         let refused = self.refused.iter();
         refused

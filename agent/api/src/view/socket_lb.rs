@@ -1,4 +1,4 @@
-//! What is translated at the socket.
+//! Translation at the socket.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::{
     view::error::Malformed,
 };
 
-/// What is translated where a process opens a connection, before there is a packet.
+/// Translation where a process opens a connection, before there is a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SocketLb {
     /// For whom.
@@ -22,15 +22,15 @@ pub struct SocketLb {
     pub problem: Option<String>,
 }
 
-/// Whose connections are translated at the socket.
+/// Processes whose connections are translated at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SocketLbMode {
-    /// Nobody's.
+    /// None.
     Off,
-    /// Those of processes in the agent's own network namespace, the node's.
+    /// Processes in the agent's own network namespace, the node's.
     Host,
-    /// Those of pods too.
+    /// Processes of pods too.
     All,
 }
 
@@ -81,7 +81,7 @@ impl TryFrom<proto::SocketLb> for SocketLb {
             problem,
         } = message;
         let mode = match socket_lb::Mode::try_from(mode) {
-            // An agent that does not say does not do it.
+            // An agent without this field does not do it.
             Ok(socket_lb::Mode::Unspecified | socket_lb::Mode::Off) => SocketLbMode::Off,
             Ok(socket_lb::Mode::Host) => SocketLbMode::Host,
             Ok(socket_lb::Mode::All) => SocketLbMode::All,

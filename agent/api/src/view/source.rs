@@ -1,4 +1,4 @@
-//! How the source is that follows a cluster.
+//! State of the source that follows a cluster.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::{
 /// A source that follows a cluster's API server. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// Where its events come from, for people.
+    /// Name of the place that its events come from, for people.
     pub name: String,
     /// True if everything that it follows is up to date.
     pub connected: bool,
@@ -22,11 +22,11 @@ pub struct Source {
     pub trouble: Option<String>,
     /// True if all was there once, so that the datapath follows it.
     pub synced: bool,
-    /// How long ago the server told of a change.
+    /// Time since the server reported a change.
     pub last_event_seconds_ago: Option<u64>,
-    /// How long ago something was last listed anew.
+    /// Time since something was last listed anew.
     pub last_relist_seconds_ago: Option<u64>,
-    /// How often something was listed.
+    /// Number of times that something was listed.
     pub relists: u64,
     /// Services that are known.
     pub services: u64,
@@ -44,9 +44,9 @@ pub struct Source {
     pub lag_milliseconds: Option<u64>,
     /// This node.
     pub node: SourceNode,
-    /// What is not translated of each service, sorted by its name.
+    /// Parts of each service that are not translated, sorted by its name.
     pub untranslated: Vec<Untranslated>,
-    /// How many objects cannot be read. What was known of each stays.
+    /// Number of objects that cannot be read. The known state of each stays.
     pub unreadable: u64,
     /// The first of each kind, sorted by name.
     pub first_unreadable: Vec<UnreadableObject>,
@@ -70,7 +70,7 @@ pub struct SourceNode {
 pub struct Untranslated {
     /// The service, `namespace/name`.
     pub service: String,
-    /// What is not, and why.
+    /// Parts that are not translated, and why.
     pub reasons: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How a frontend's new connections are shared out among several services.
+//! Split of a frontend's new connections among several services.
 
 use std::{fmt, net::IpAddr};
 
@@ -16,7 +16,7 @@ use crate::{
 /// A split, as it is shown. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Split {
-    /// What becomes of the share of a backend that cannot be used.
+    /// Use of the share of a backend that cannot be used.
     #[serde(serialize_with = "shown")]
     pub mode: SplitMode,
     /// The share of connections that is refused, beside the weights of the frontend's backends; 0: none is,
@@ -29,14 +29,14 @@ pub struct Split {
 /// A backend of a split.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SplitBackend {
-    /// What takes its connections.
+    /// Target that takes its connections.
     #[serde(flatten)]
     pub target: Target,
     /// Its share is weight / sum of weights.
     pub weight: u32,
 }
 
-/// What takes the connections of a backend of a split.
+/// Target that takes the connections of a backend of a split.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Target {

@@ -1,4 +1,4 @@
-//! What became of sockets without a backend.
+//! Sockets without a backend, and their fate.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use crate::proto;
 /// in JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StaleSockets {
-    /// How many UDP sockets were destroyed since the agent's start.
+    /// Number of UDP sockets that were destroyed since the agent's start.
     pub destroyed_udp: u64,
-    /// How many TCP sockets were.
+    /// Number of TCP sockets that were destroyed since then.
     pub destroyed_tcp: u64,
-    /// How many UDP sockets were connected to a backend anew since the agent's start.
+    /// Number of UDP sockets that were connected to a backend anew since the agent's start.
     pub moved_udp: u64,
     /// Why they stay, if they do.
     pub trouble: Option<String>,

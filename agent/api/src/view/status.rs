@@ -1,4 +1,4 @@
-//! How an agent is.
+//! Status of an agent.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -25,14 +25,14 @@ use crate::{
     },
 };
 
-/// How an agent is, and what it has been through. The order of the fields is the order in JSON.
+/// Status of an agent, and its history. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// The agent's version.
     pub version: String,
     /// Since its start.
     pub uptime_seconds: u64,
-    /// Where tables, programs and links are pinned, if they are.
+    /// Directory in which tables, programs and links are pinned, if they are.
     pub pin_dir: Option<String>,
     /// True if a Resync was applied since its start.
     pub synced: bool,
@@ -46,7 +46,7 @@ pub struct Status {
     pub last_error: Option<LastError>,
     /// The addresses of all nodes of the cluster.
     pub node_ips: Vec<IpAddr>,
-    /// Those of them that are this node's.
+    /// Addresses of this node.
     pub own_node_ips: Vec<IpAddr>,
     /// Every interface that is to have the programs, by name.
     pub interfaces: Vec<Interface>,
@@ -56,26 +56,26 @@ pub struct Status {
     pub differences: Vec<FrontendDifference>,
     /// Frontends that are not in the kernel because their address family is left out.
     pub untranslated: u64,
-    /// How full the tables are.
+    /// Use of the tables.
     pub tables: Vec<TableUse>,
     /// The tables of frontends that select by Maglev.
     pub maglev: MaglevTables,
     /// The endpoints elsewhere of services in mode dsr whose node is not known, sorted.
     pub unlocated: Vec<Unlocated>,
-    /// What the programs counted since they were loaded: packets, by the counter's name.
+    /// The programs' counters since they were loaded: packets, by the counter's name.
     pub counters: BTreeMap<String, u64>,
     /// Connections that were removed before their time since the agent's start, because the
     /// conntrack table was crowded.
     pub conntrack_early_drop: u64,
-    /// What is translated at the socket.
+    /// Translation at the socket.
     pub socket_lb: SocketLb,
     /// The sockets of the node's processes whose backend is gone.
     pub stale_sockets: StaleSockets,
     /// The source that follows a cluster, if there is one.
     pub source: Option<Source>,
-    /// Where the agent answers over HTTP, sorted.
+    /// Addresses at which the agent answers over HTTP, sorted.
     pub listeners: Vec<Listener>,
-    /// Whether it takes over from kube-proxy, if it says so.
+    /// Take-over from kube-proxy, if the agent reports it.
     pub take_over: Option<TakeOver>,
     /// Every interface that is to have the XDP program, by name.
     pub uplinks: Vec<Uplink>,
@@ -83,24 +83,24 @@ pub struct Status {
     pub local_api: Option<LocalApi>,
     /// The source that follows Consul, if there is one.
     pub consul: Option<Consul>,
-    /// What of the host stands in the way now, a sentence each.
+    /// Faults of the host that stand in the way now, a sentence each.
     pub host: Vec<String>,
-    /// How often the file of the agent's socket was made anew, because somebody had removed it.
+    /// Number of times that the file of the agent's socket was made anew, because another process had removed it.
     pub socket_recreated: u64,
-    /// What an operator has changed on this node, beside the events.
+    /// An operator's changes on this node, beside the events.
     pub overrides: Vec<LiveOverride>,
     /// An event that would remove more frontends than it may, and waits for a decision.
     pub held_removal: Option<HeldRemoval>,
-    /// Who watches connections and packets.
+    /// Watchers of connections and packets.
     pub monitor: MonitorUse,
 }
 
 /// An event that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastError {
-    /// What the log said.
+    /// Text of the log.
     pub text: String,
-    /// How long ago.
+    /// Time since then.
     pub seconds_ago: u64,
 }
 
@@ -111,12 +111,12 @@ pub struct Interface {
     pub name: String,
     /// The pattern that it was chosen by, `None` if that was its name.
     pub pattern: Option<String>,
-    /// What became of it.
+    /// State of the interface.
     #[serde(flatten)]
     pub state: InterfaceState,
 }
 
-/// What became of an interface.
+/// State of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum InterfaceState {
@@ -159,14 +159,14 @@ pub struct FrontendDifference {
     /// The frontend.
     #[serde(serialize_with = "shown")]
     pub frontend: FrontendKey,
-    /// How.
+    /// Kind of the difference.
     pub difference: Difference,
 }
 
-/// How much of a table is taken.
+/// Use of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TableUse {
-    /// What it holds, and of which family: `frontends_v4`.
+    /// Its content and family: `frontends_v4`.
     pub name: String,
     /// Entries in use.
     pub used: u64,

@@ -1,23 +1,23 @@
-//! Whether the agent takes over from kube-proxy.
+//! Take-over from kube-proxy.
 
 use serde::Serialize;
 
 use crate::proto;
 
-/// Whether packets that begin no connection, and are of none that is known, are left to the host's
+/// Take-over: packets that begin no connection, and are of none that is known, are left to the host's
 /// stack, where kube-proxy's rules have translated theirs. The order of the fields is the order in
 /// JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TakeOver {
     /// True if they are.
     pub active: bool,
-    /// What the agent was told of it: `auto`, `on` or `off`.
+    /// The agent's setting: `auto`, `on` or `off`.
     pub mode: String,
     /// Why they are, or are not.
     pub reason: String,
     /// kube-proxy's rules on the host, if there are any.
     pub rules: Option<String>,
-    /// How many connections that netfilter translates have not ended, as far as that is known.
+    /// Number of connections that netfilter translates and that have not ended, as far as that is known.
     pub connections: Option<u64>,
 }
 

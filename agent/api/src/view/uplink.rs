@@ -1,4 +1,4 @@
-//! Where packets in transit are forwarded past TC.
+//! Interfaces whose packets in transit are forwarded past TC.
 
 use serde::Serialize;
 
@@ -12,12 +12,12 @@ use crate::{
 pub struct Uplink {
     /// Its name; that of a pattern that means no interface is the pattern.
     pub name: String,
-    /// What became of it.
+    /// State of the uplink.
     #[serde(flatten)]
     pub state: UplinkState,
 }
 
-/// What became of an uplink.
+/// State of an uplink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum UplinkState {

@@ -1,4 +1,4 @@
-//! What runs at addresses that are no service's.
+//! Workloads at addresses that are no service's.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A workload. The order of the fields is the order in JSON; what no event says is not there.
+/// A workload. The order of the fields is the order in JSON; a field that no event has is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Workload {
     /// `Pod` or `ExternalWorkload`.
@@ -26,17 +26,17 @@ pub struct Workload {
     pub ips: Vec<IpAddr>,
     /// The ports that it declares.
     pub ports: Vec<WorkloadPort>,
-    /// Where it answers at addresses of its node.
+    /// Ports at addresses of its node.
     pub host_ports: Vec<HostPort>,
     /// The node that it runs on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// `Running`, `Pending` or `Terminating`.
     pub phase: &'static str,
-    /// Whether it takes connections.
+    /// True if it takes connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// What made it, as `kind/name`.
+    /// Object that made it, as `kind/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Ports whose protocol proxies are not to look into.
@@ -55,7 +55,7 @@ pub struct WorkloadPort {
     pub protocol: ProtocolNumber,
 }
 
-/// Where a workload answers at an address of its node.
+/// Address and port of a workload on its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostPort {
     /// The node's address.

@@ -1,4 +1,4 @@
-//! Events from bytes that nobody vouches for: never a panic, and what is accepted renders.
+//! Events from bytes of an unknown sender: never a panic, and what is accepted renders.
 //! `cargo xtask fuzz` runs these for longer.
 
 mod damage;

@@ -21,7 +21,7 @@ enum Bytes {
     Cut { place: u16, count: u8 },
 }
 
-/// The bytes of a message, from the line that says it.
+/// Returns the bytes of a message, from its line.
 fn encoded(line: &str) -> Option<Vec<u8>> {
     let event = decode(line).ok()?;
     let message = message::encode(event).next()?;

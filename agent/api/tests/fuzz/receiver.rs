@@ -1,4 +1,4 @@
-//! Who takes the events: a renderer, and beside it what its changes add up to.
+//! Receiver of the events: a renderer, and beside it the sum of its changes.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Receiver {
         receiver
     }
 
-    /// Takes an event that was accepted: it says the same as a message, and is rendered, or refused
+    /// Takes an event that was accepted: it means the same as a message, and is rendered, or refused
     /// without effect.
     pub(crate) fn take(&mut self, event: RendererEvent) {
         assert_same_as_message(&event);

@@ -46,7 +46,7 @@ pub(crate) enum Attachment {
         /// Held so that the link is not looked up again.
         #[expect(dead_code, reason = "held, not used")]
         link: SchedClassifierLink,
-        /// Where it is pinned.
+        /// Path of its pin.
         pin: PathBuf,
     },
     /// It outlives the agent: the kernel keeps filters.
@@ -179,7 +179,7 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
             discard(&path, "it is of another network namespace");
             continue;
         };
-        // An interface without a name is gone, which its link will say.
+        // An interface without a name is gone, which its link will show.
         let layer = if_indextoname(index).map_or(Ok(LinkLayer::Ethernet), |name| {
             LinkLayer::of_interface(&name.to_string_lossy())
         });

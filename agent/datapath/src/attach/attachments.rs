@@ -21,14 +21,14 @@ use crate::{
     object::{aside::Readiness, loaded::Loaded},
 };
 
-/// So many interfaces are attached at once, whatever it takes: whoever named a few of them finds
+/// So many interfaces are attached at once, whatever it takes: an operator who named a few of them finds
 /// them attached. Grace periods are not worth a setting of the host for these.
 const AT_ONCE: usize = 8;
 
-/// How long attaching holds up whatever else is to be done, if there are more.
+/// Time for which attaching may hold up all other work, if there are more.
 const PIECE: Duration = Duration::from_millis(20);
 
-/// What became of an interface that is to have the programs.
+/// Progress of an interface that is to have the programs.
 ///
 /// ```text
 /// Absent  -> Pending  -> Attached(index)  the interface appears; its turn comes
@@ -47,7 +47,7 @@ enum State {
     Failed(String),
 }
 
-/// How an interface that is to have the programs is, as it is shown.
+/// State of an interface that is to have the programs, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceState {
     /// There is none of this name, or that the pattern means: it is waited for.
@@ -72,7 +72,7 @@ pub struct InterfaceStatus {
     pub name: String,
     /// The pattern that it was chosen by; `None` if that was its name.
     pub pattern: Option<String>,
-    /// How it is.
+    /// Its state.
     pub state: InterfaceState,
 }
 
@@ -85,7 +85,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Has a hook run the program that `object` has for it now, if that is loaded. Gives whether it is.
+    /// Has a hook run the program that `object` has for it now, if that is loaded. Returns whether it is.
     fn replace(
         &mut self,
         object: &mut Loaded,
@@ -123,19 +123,19 @@ impl Programs {
     }
 }
 
-/// Which interfaces have the programs.
+/// The interfaces that have the programs.
 #[derive(Debug, Default)]
 pub(crate) struct Attachments {
     interfaces: BTreeMap<String, State>,
-    /// What an earlier agent left attached, until it is known whether that is wanted.
+    /// Programs that an earlier agent left attached, until it is known whether they are wanted.
     adopted: BTreeMap<(u32, Hook), Attachment>,
-    /// How many interfaces wait for their turn.
+    /// Number of interfaces that wait for their turn.
     waiting: usize,
 }
 
 impl Attachments {
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
-    /// one step. Nothing is detached before [`Self::reconcile`] is told to.
+    /// one step. Nothing is detached before [`Self::reconcile`].
     pub(crate) fn adopt(object: &mut Loaded) -> Self {
         Expedited::end_left_over();
         Self {
@@ -196,7 +196,7 @@ impl Attachments {
     }
 
     /// Has every hook run the program that `object` has for it now, each replaced in one step: the way back first. A
-    /// hook whose program the kernel has not verified yet keeps its own. Gives how many were replaced.
+    /// hook whose program the kernel has not verified yet keeps its own. Returns how many were replaced.
     pub(crate) fn replace(&mut self, object: &mut Loaded) -> usize {
         let mut count = 0;
         for hook in Hook::ALL {
@@ -216,7 +216,7 @@ impl Attachments {
         count
     }
 
-    /// Attaches filters again that somebody has removed from these interfaces.
+    /// Attaches filters again that were removed from these interfaces.
     pub(crate) fn restore(&mut self, object: &mut Loaded, removed: &RemovedFilters) {
         for (name, state) in &mut self.interfaces {
             let State::Attached(programs) = state else {
@@ -240,7 +240,7 @@ impl Attachments {
         }
     }
 
-    /// How many interfaces wait for their turn to be attached.
+    /// Returns the number of interfaces that wait for their turn to be attached.
     pub(crate) const fn waiting(&self) -> usize {
         self.waiting
     }
@@ -363,7 +363,7 @@ impl Attachments {
 
     /// Returns whether the programs for the interface are loaded. What an earlier agent attached has them.
     fn readiness(&self, object: &mut Loaded, name: &str, index: u32) -> Readiness {
-        // Of another link layer, attaching says why there is none.
+        // Of another link layer, attaching reports why there is none.
         let Ok(layer) = LinkLayer::of_interface(name) else {
             return Readiness::Ready;
         };

@@ -90,7 +90,7 @@ impl Cgroup {
         }
     }
 
-    /// Where its directory is.
+    /// Returns the path of its directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -113,7 +113,7 @@ impl AsFd for Cgroup {
 }
 
 /// Has the true root at the place that is ours, whether it can be seen elsewhere or not: an agent in a
-/// container has that place, but another's cgroup in place of the root that we see. Gives the place;
+/// container has that place, but another's cgroup in place of the root that we see. Returns the place;
 /// `None` if the root cannot be seen from here.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ pub(crate) fn provide_root() -> Result<Option<PathBuf>, SocketError> {
     Ok(Some(place.to_owned()))
 }
 
-/// Where cgroup file systems of version 2 are mounted in our mount namespace.
+/// Returns the mount points of cgroup file systems of version 2 in our mount namespace.
 fn mounted() -> io::Result<Vec<PathBuf>> {
     let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").map_err(io::Error::other)?;
     let cgroups = mounts

@@ -13,13 +13,13 @@ use nix::{
 };
 use tracing::{info, warn};
 
-/// Where it is mounted, in our mount namespace. It stays there for the next agent.
+/// Its mount point, in our mount namespace. It stays there for the next agent.
 pub(super) const PLACE: &str = "/run/shunt/cgroup";
 
 /// The cgroup namespace of the first process that we can see: the host's, if we see its processes.
 const HOST: &str = "/proc/1/ns/cgroup";
 
-/// Mounts a cgroup file system of version 2, as the host sees it. Gives where.
+/// Mounts a cgroup file system of version 2, as the host sees it. Returns where.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(super) fn mount_of_host() -> io::Result<PathBuf> {
     Ok(place.to_owned())
 }
 
-/// Mounts the root that is mounted at `root` once more. Gives where.
+/// Mounts the root that is mounted at `root` once more. Returns where.
 ///
 /// # Errors
 ///

@@ -22,9 +22,9 @@ pub(crate) const HOLD: Duration = Duration::from_mins(1);
 /// An interface that is an uplink, or may have been one.
 #[derive(Debug, Clone, Copy)]
 struct Uplink {
-    /// When it became one.
+    /// Time at which it became one.
     came: Instant,
-    /// When its last default route went; `None`: it has one.
+    /// Time at which its last default route went; `None`: it has one.
     lost: Option<Instant>,
 }
 
@@ -32,7 +32,7 @@ struct Uplink {
 #[derive(Debug, Clone, Copy)]
 struct LinkState {
     is_up: bool,
-    /// When that was seen to change.
+    /// Time at which that was seen to change.
     changed: Option<Instant>,
 }
 
@@ -56,7 +56,7 @@ impl ChosenUplinks {
         }
     }
 
-    /// Notes that the link of an interface is up or down. Gives whether that has changed.
+    /// Notes that the link of an interface is up or down. Returns whether that has changed.
     pub(crate) fn note_link(&mut self, index: u32, is_up: bool, now: Instant) -> bool {
         match self.links.get_mut(&index) {
             Some(link) if link.is_up == is_up => false,
@@ -88,7 +88,7 @@ impl ChosenUplinks {
         self.uplinks.contains_key(&index)
     }
 
-    /// Chooses anew, with the interfaces that default routes lead to. Gives when to choose again at the latest.
+    /// Chooses anew, with the interfaces that default routes lead to. Returns when to choose again at the latest.
     pub(crate) fn choose(&mut self, routed: &BTreeSet<u32>, now: Instant) -> Option<Instant> {
         for index in routed {
             let uplink = Uplink {
@@ -159,7 +159,7 @@ mod tests {
             Self { chosen, now }
         }
 
-        /// Has time pass; gives the uplinks then and in how many seconds to look again.
+        /// Has time pass; returns the uplinks then and in how many seconds to look again.
         fn after(&mut self, passed: Duration, routed: &[u32]) -> (Vec<u32>, Option<u64>) {
             self.now += passed;
             let next = self

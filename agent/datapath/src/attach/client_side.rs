@@ -17,7 +17,7 @@ use rtnetlink::packet_route::link::{InfoKind, InfoPortKind};
 
 use crate::{attach::link_layer::LinkLayer, netlink::links::Link};
 
-/// Open vSwitch's interfaces, and its ports, are said to be of this kind.
+/// The kind that Open vSwitch's interfaces, and its ports, have.
 const OPEN_VSWITCH: &str = "openvswitch";
 
 /// Returns whether packets of clients come in by it, and are to be translated there.

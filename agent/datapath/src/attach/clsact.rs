@@ -1,9 +1,9 @@
 //! The way to a hook before TCX (Linux 6.6): a filter of the interface's clsact qdisc runs the
 //! program.
 //!
-//! The kernel keeps a filter until somebody removes it, so it outlives the agent without a pin,
+//! The kernel keeps a filter until it is removed, so it outlives the agent without a pin,
 //! and there is nothing to pin. It always has the same place, where the next agent finds it and
-//! replaces its program in one step. A symbolic link among the pinned links, the *note*, says that
+//! replaces its program in one step. A symbolic link among the pinned links, the *note*, shows that
 //! it is there; it is made before the filter and removed after it.
 //!
 //! The qdisc itself stays: it costs next to nothing, and others may have filters on it.
@@ -33,7 +33,7 @@ use crate::{
 /// Ahead of a CNI's own programs, which then see translated packets.
 const PRIORITY: u16 = 1;
 
-/// What tells our filter from others of this priority.
+/// Handle that distinguishes our filter from others of this priority.
 const HANDLE: TcHandle = TcHandle::new(0x5348, 0x554e);
 
 /// A filter that outlives the agent.
@@ -80,7 +80,7 @@ impl Filter {
         Ok(Self { index, hook, note })
     }
 
-    /// Where it is noted.
+    /// Returns the path of its note.
     pub(crate) fn note(&self) -> &Path {
         &self.note
     }
@@ -131,7 +131,7 @@ fn require_clsact(interface: &str) -> io::Result<()> {
     request.header.parent = QdiscHandle::CLSACT;
     let qdisc = match get(RouteNetlinkMessage::GetQueueDiscipline(request)) {
         Ok(RouteNetlinkMessage::NewQueueDiscipline(qdisc)) => qdisc,
-        // It has gone meanwhile, which attaching says.
+        // It has gone meanwhile, which attaching reports.
         Ok(_) => return Ok(()),
         Err(error) if is_absent(error.raw_os_error()) => return Ok(()),
         Err(error) => return Err(error),
@@ -150,7 +150,7 @@ fn require_clsact(interface: &str) -> io::Result<()> {
     }
 }
 
-/// Returns whether our filter is at a hook of an interface, as far as the kernel tells.
+/// Returns whether our filter is at a hook of an interface, as far as the kernel reports it.
 pub(crate) fn is_there(index: u32, hook: Hook) -> bool {
     let mut request = TcMessage::with_index(index.cast_signed());
     request.header.parent = QdiscHandle {
@@ -179,7 +179,7 @@ pub(crate) fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
     }
 }
 
-/// Returns whether an error says that a filter is not there, or its interface.
+/// Returns whether an error means that a filter is not there, or its interface.
 pub(crate) fn is_gone(error: &ProgramError) -> bool {
     match error {
         ProgramError::NetlinkError(error) => is_absent(error.raw_os_error()),

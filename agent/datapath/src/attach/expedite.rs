@@ -10,12 +10,12 @@ use std::{fs, path::Path};
 
 use tracing::debug;
 
-/// Whether the kernel expedites grace periods (`Documentation/RCU`): a setting of the whole host.
+/// Setting of the whole host for expedited grace periods (`Documentation/RCU`).
 const SETTING: &str = "/sys/kernel/rcu_expedited";
 
-/// What is written there: any number but 0 expedites (`rcu_gp_is_expedited` of
-/// `kernel/rcu/update.c`), and nobody else writes this one. So what an agent that was killed has left
-/// behind is told from what an administrator wants.
+/// Value that we write there: any number but 0 expedites (`rcu_gp_is_expedited` of
+/// `kernel/rcu/update.c`), and nothing else writes this one. So the value that a killed agent has left
+/// behind differs from one that an administrator wants.
 const OURS: &str = "21320";
 
 /// As long as it lives, grace periods are expedited, if the host lets us.
@@ -25,7 +25,7 @@ pub(crate) struct Expedited {
 }
 
 impl Expedited {
-    /// Begins, unless somebody else has; `/sys` may be read-only, which only makes things slower.
+    /// Begins, unless another process has; `/sys` may be read-only, which only makes things slower.
     pub(crate) fn begin() -> Self {
         Self::with(Path::new(SETTING))
     }

@@ -1,4 +1,4 @@
-//! Filters that are removed, as the kernel tells through netlink: before TCX (Linux 6.6), whoever removes an interface's
+//! Filters that are removed, as the kernel reports through netlink: before TCX (Linux 6.6), removing an interface's
 //! clsact qdisc, or all filters of it, removes the programs.
 
 use std::{collections::BTreeSet, future::pending, io, mem, time::Duration};
@@ -35,7 +35,7 @@ pub struct RemovedFilters {
     pub any: bool,
 }
 
-/// Tells where filters may have been removed.
+/// A watch for interfaces whose filters may have been removed.
 #[derive(Debug)]
 pub struct FilterWatch(Option<Watch>);
 
@@ -47,8 +47,8 @@ struct Watch {
 }
 
 impl FilterWatch {
-    /// Listens to `RTNLGRP_TC` in the network namespace of the process. With TCX nobody can remove the programs so, and it
-    /// tells nothing.
+    /// Listens to `RTNLGRP_TC` in the network namespace of the process. With TCX the programs cannot be removed so: it
+    /// reports nothing.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ fn open() -> io::Result<TokioSocket> {
     Ok(socket)
 }
 
-/// Notes what the kernel tells, until the socket fails.
+/// Notes the kernel's messages, until the socket fails.
 async fn follow(socket: &TokioSocket, sender: &watch::Sender<RemovedFilters>) -> io::Error {
     let mut begin = Vec::with_capacity(BEGIN);
     loop {
@@ -135,7 +135,7 @@ async fn follow(socket: &TokioSocket, sender: &watch::Sender<RemovedFilters>) ->
     }
 }
 
-/// The interface that a message, with its header, tells of the removal of clsact or of filters of it.
+/// Returns the interface of a message, with its header, about the removal of clsact or of filters of it.
 fn interface_of(message: &[u8]) -> Option<u32> {
     let word = |at: usize| {
         let bytes = message.get(at..at + 4)?;

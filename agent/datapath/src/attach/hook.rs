@@ -7,7 +7,7 @@ use crate::{
     object::programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3},
 };
 
-/// Where a program is attached on an interface.
+/// Hook for a program on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hook {
     /// Packets to the interface's other side.

@@ -1,4 +1,4 @@
-//! Interfaces and their addresses that come and go, as the kernel tells through netlink.
+//! Interfaces and their addresses that come and go, as the kernel reports through netlink.
 
 use std::{future::pending, io, time::Duration};
 
@@ -7,10 +7,10 @@ use rtnetlink::{MulticastGroup, new_multicast_connection};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use tracing::warn;
 
-/// How long after a socket has ended the next one is opened.
+/// Time between the end of a socket and the opening of the next one.
 const REOPEN: Duration = Duration::from_secs(1);
 
-/// Tells when any interface, or any interface's address, has appeared, changed or gone. What there
+/// A watch for any interface, or any interface's address, that has appeared, changed or gone. What there
 /// is now has to be read after that: a message may be lost, the news that there was one never is.
 #[derive(Debug)]
 pub struct InterfaceWatch {
@@ -29,7 +29,7 @@ impl InterfaceWatch {
         Self::start(&[MulticastGroup::Link])
     }
 
-    /// Tells of changes of `others`, too.
+    /// Notifies of changes of `others`, too.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, mut others: watch::Receiver<T>) -> Self {
         let sender = self.sender.clone();
@@ -54,7 +54,7 @@ impl InterfaceWatch {
         Ok(Self::of(listen(groups)?, move || listen(groups)))
     }
 
-    /// Watches a stream of messages, and what `reopen` gives when it has ended.
+    /// Watches a stream of messages, and what `reopen` returns when it has ended.
     fn of<S: Stream + Unpin + Send + 'static>(
         mut messages: S,
         mut reopen: impl FnMut() -> io::Result<S> + Send + 'static,
@@ -75,7 +75,7 @@ impl InterfaceWatch {
                         Err(error) => warn!(%error, "no netlink socket can be opened"),
                     }
                 };
-                // What has changed meanwhile, nobody has told.
+                // No message has reported the changes in between.
                 of_messages.send_replace(());
             }
         });

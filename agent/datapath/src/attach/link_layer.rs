@@ -1,4 +1,4 @@
-//! What stands before the network header of an interface's packets.
+//! The link-layer header before the network header of an interface's packets.
 
 use libc::{
     ARPHRD_ETHER, ARPHRD_IPGRE, ARPHRD_LOOPBACK, ARPHRD_NONE, ARPHRD_PPP, ARPHRD_SIT,
@@ -10,7 +10,7 @@ use crate::{error::LinkLayerError, sys::link_type::link_type};
 /// `ARPHRD_RAWIP`, which the crate `libc` lacks.
 const ARPHRD_RAWIP: u16 = 519;
 
-/// How an interface's packets begin, where our programs see them.
+/// Beginning of an interface's packets at our programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkLayer {
     /// With an Ethernet header.

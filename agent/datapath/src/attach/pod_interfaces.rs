@@ -1,4 +1,4 @@
-//! The interfaces behind which are pods of this node and nobody else.
+//! The interfaces behind which are pods of this node and nothing else.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which interfaces are to have the programs: names and patterns, and the interfaces that there are.
+//! The interfaces that are to have the programs: names and patterns, and the interfaces that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::{attach::client_side::is_client_side, netlink::links::Link};
 /// The interfaces that are to have the programs.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// Those that never have them, whoever names them.
+    /// Interfaces that never have them, even by name.
     excluded: BTreeSet<InterfacePattern>,
-    /// Each interface with what it was chosen by.
+    /// Each interface with the name or pattern that chose it.
     chosen: BTreeMap<String, InterfacePattern>,
-    /// What no interface was chosen by.
+    /// Names and patterns that chose no interface.
     idle: BTreeSet<InterfacePattern>,
 }
 
@@ -27,7 +27,7 @@ impl Selection {
         }
     }
 
-    /// Chooses by `wanted`: each name, and what patterns mean among `links`, if these are known. Gives
+    /// Chooses by `wanted`: each name, and what patterns mean among `links`, if these are known. Returns
     /// the names.
     pub(crate) fn choose(
         &mut self,
@@ -68,7 +68,7 @@ impl Selection {
         self.chosen.keys().cloned().collect()
     }
 
-    /// Returns whether the interface never has the programs, whoever names it.
+    /// Returns whether the interface never has the programs, even by name.
     pub(crate) fn excludes(&self, name: &str) -> bool {
         self.excluded.iter().any(|never| never.matches(name))
     }
@@ -107,7 +107,7 @@ mod tests {
         names.iter().map(link).collect()
     }
 
-    /// What is chosen, each with what it was chosen by, and which patterns mean nothing.
+    /// Returns the interfaces that are chosen, each with its pattern, and the patterns that mean nothing.
     fn shown(selection: &Selection) -> (Vec<String>, Vec<String>) {
         let chosen = selection.chosen.iter();
         let idle = selection.idle().iter();
@@ -139,7 +139,7 @@ mod tests {
                 &["eth0 auto", "eth1 auto", "tun0 auto", "veth1 veth*"],
                 &["wg*"],
             ),
-            // Whoever names the loopback interface gets it.
+            // The loopback interface is chosen by name.
             (&[], &["l*"], &["lo l*"], &[]),
             (
                 &["eth1", "tun*"],

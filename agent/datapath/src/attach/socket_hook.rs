@@ -1,13 +1,13 @@
 //! The hooks at which the programs see what processes do with sockets.
 
-/// Where a program is attached in a cgroup.
+/// Hook for a program in a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SocketHook {
-    /// A process asks who is at the other end.
+    /// A process reads the address of the other end.
     GetPeerName4,
     /// The same for IPv6.
     GetPeerName6,
-    /// A datagram came, and the process is told from whom.
+    /// A datagram came, and the process gets its sender.
     RecvMsg4,
     /// The same for IPv6.
     RecvMsg6,

@@ -29,7 +29,7 @@ use crate::{
     sys::cgroup_link::CgroupLink,
 };
 
-/// What is translated at the socket, as it is shown.
+/// State of the translation at the socket, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketStatus {
     /// For whom it is to be.
@@ -61,7 +61,7 @@ struct Attached {
     link: Link,
 }
 
-/// What keeps a program at its hook.
+/// Link that keeps a program at its hook.
 #[derive(Debug)]
 enum Link {
     /// It ends with the agent.
@@ -136,7 +136,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// How it is.
+    /// Returns its state.
     pub(crate) fn status(&self) -> SocketStatus {
         let hooks = self.attached.iter().rev();
         SocketStatus {

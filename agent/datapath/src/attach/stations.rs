@@ -1,4 +1,4 @@
-//! The interfaces at which a frame for another station is nobody's here.
+//! The interfaces at which a frame for another station is not for this node.
 //!
 //! An interface that listens to all of its link overhears such frames, and the stack drops them. At a port of a
 //! bridge, they are the bridge's: for the bridge itself, or for what is behind another port.

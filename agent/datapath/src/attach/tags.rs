@@ -7,7 +7,7 @@ use rtnetlink::packet_route::link::VlanProtocol;
 
 use crate::{netlink::links::Link, sys::tag_stripping::strips_tags};
 
-/// Returns why the XDP program cannot tell frames of a VLAN from the `uplink`'s own, if it cannot. `links`: all
+/// Returns why the XDP program cannot distinguish frames of a VLAN from the `uplink`'s own, if it cannot. `links`: all
 /// interfaces.
 pub(crate) fn lost(uplink: &Link, links: &[Link]) -> Option<String> {
     lost_as(uplink, links, strips_tags)

@@ -16,7 +16,7 @@ use crate::{
 /// The reason that is shown of an interface whose frames have no Ethernet header.
 const UNSUITED: &str = "it has no Ethernet address";
 
-/// How an uplink is, as it is shown.
+/// State of an uplink, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UplinkState {
     /// There is none of this name, or that the pattern means: it is waited for.
@@ -41,11 +41,11 @@ pub enum UplinkState {
 pub struct UplinkStatus {
     /// Its name.
     pub name: String,
-    /// How it is.
+    /// Its state.
     pub state: UplinkState,
 }
 
-/// What became of an interface that is to have the program.
+/// Progress of an interface that is to have the program.
 #[derive(Debug)]
 pub(crate) enum State {
     Absent,
@@ -190,7 +190,7 @@ impl State {
     }
 }
 
-/// What an earlier agent attached, if it runs where `mode` wants it; else it is detached.
+/// Keeps the program that an earlier agent attached, if it runs where `mode` wants it; else detaches it.
 fn keep(attachment: XdpAttachment, link: &Link, mode: XdpMode) -> Option<Attached> {
     let running = link.xdp.map(|xdp| xdp.running);
     let (running, note) = match (mode, running) {
@@ -212,7 +212,7 @@ fn keep(attachment: XdpAttachment, link: &Link, mode: XdpMode) -> Option<Attache
     })
 }
 
-/// How long the kernel may take to detach a program of ours, and how often it is looked at.
+/// Time that the kernel may take to detach a program of ours, and the interval between two looks at it.
 const DETACHING: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 

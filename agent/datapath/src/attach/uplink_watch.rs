@@ -2,7 +2,7 @@
 //!
 //! A router may have a million routes, and change hundreds of them in a second. So the thread reads of each message no
 //! more than its first bytes, and lists routes only after one about a default route: messages alone would not do, since
-//! IPv4's routes go without one when their interface goes down. What the kernel told and nobody read is made up for by
+//! IPv4's routes go without one when their interface goes down. Messages that were lost are made up for by
 //! listing.
 
 use std::{
@@ -48,7 +48,7 @@ const GROUPS: &[MulticastGroup] = &[
 /// The time after a failure until all is read again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How many times as long as it listed routes the thread rests: it has at most a tenth of a processor.
+/// Rest of the thread, in multiples of the time that it listed routes: it has at most a tenth of a processor.
 const REST: u32 = 9;
 
 /// The longest wait for a message before the thread checks that its choice is still wanted.
@@ -61,7 +61,7 @@ pub(crate) type Uplinks = watch::Receiver<BTreeSet<u32>>;
 ///
 /// # Errors
 ///
-/// If the kernel tells or lists nothing now, or there is no thread.
+/// If the kernel reports or lists nothing now, or there is no thread.
 pub(crate) fn follow(earlier: BTreeSet<u32>) -> io::Result<Uplinks> {
     let mut watch = Watch {
         messages: Messages::open(GROUPS)?,
@@ -86,7 +86,7 @@ struct Routed {
     v6: BTreeSet<u32>,
 }
 
-/// What may be another by now, and is to be listed.
+/// Lists that may be out of date, and are to be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Stale {
     v4: bool,
@@ -153,7 +153,7 @@ impl Watch {
 }
 
 impl State {
-    /// Notes what a message says, by its first bytes.
+    /// Notes a message, by its first bytes.
     fn note(&mut self, message: &[u8]) -> Noted {
         self.read(message);
         if self.stale == Stale::NONE {
@@ -193,7 +193,7 @@ impl State {
                     self.chosen
                         .note_link(index, flags & UP == UP, Instant::now())
                 };
-                // The kernel does not tell of all routes that go with an interface.
+                // The kernel does not report all routes that go with an interface.
                 if has_changed && self.chosen.contains(index) {
                     self.stale.v4 = true;
                     self.stale.v6 |= self.routed.v6.contains(&index);
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// Lists what is stale and chooses by it. Gives when to choose again at the latest.
+    /// Lists what is stale and chooses by it. Returns when to choose again at the latest.
     fn choose(&mut self) -> io::Result<Option<Instant>> {
         let Stale { v4, v6, links } = self.stale;
         if links {

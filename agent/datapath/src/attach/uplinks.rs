@@ -26,15 +26,15 @@ use crate::{
     pins::directory::{LinkPin, Pins, Place, remove},
 };
 
-/// Which interfaces have the XDP program.
+/// The interfaces that have the XDP program.
 #[derive(Debug, Default)]
 pub(crate) struct Uplinks {
     options: XdpOptions,
     selection: Selection,
-    /// Those that are meant, as default routes come and go; `None`: as these are now.
+    /// Uplinks that are meant, as default routes come and go; `None`: as these are now.
     followed: Option<uplink_watch::Uplinks>,
     interfaces: BTreeMap<String, State>,
-    /// What an earlier agent left attached, by index, until it is known whether that is wanted.
+    /// Programs that an earlier agent left attached, by index, until it is known whether they are wanted.
     adopted: BTreeMap<u32, XdpAttachment>,
 }
 
@@ -50,7 +50,7 @@ impl Uplinks {
         }
     }
 
-    /// Where the program runs.
+    /// Returns the place at which the program runs.
     pub(crate) const fn mode(&self) -> XdpMode {
         self.options.mode
     }
@@ -72,8 +72,8 @@ impl Uplinks {
         self.options.is_on() && self.options.interfaces.is_empty()
     }
 
-    /// Follows the default routes from now on, if it depends on them which interfaces are meant. Gives the uplinks as they
-    /// change.
+    /// Follows the default routes from now on, if it depends on them which interfaces are meant. Returns the
+    /// uplinks as they change.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ impl Uplinks {
         }
     }
 
-    /// Has every interface that has the program run the one that `object` has now, each replaced in one step. Gives how many
-    /// were.
+    /// Has every interface that has the program run the one that `object` has now, each replaced in one step.
+    /// Returns the number of these.
     pub(crate) fn replace(&mut self, object: &mut Loaded) -> usize {
         let mut count = 0;
         for (name, state) in &mut self.interfaces {

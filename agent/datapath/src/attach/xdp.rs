@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What the hook is called in pins.
+/// Name of the hook in pins.
 pub(crate) const HOOK: &str = "xdp";
 
 /// The program on an interface. Dropping it detaches the program, unless it is pinned.
@@ -30,7 +30,7 @@ pub(crate) struct XdpAttachment {
     /// Held: it ends with the agent, or is not looked up again. `None`: it is detached, because the kernel refused
     /// another program in its place.
     link: Option<XdpLink>,
-    /// Where it is pinned, if it is: then it outlives the agent.
+    /// Path of its pin, if it has one: then it outlives the agent.
     pin: Option<PathBuf>,
 }
 
@@ -68,7 +68,7 @@ impl XdpAttachment {
     }
 }
 
-/// Where the program runs now, and why it is there if that is not where it was wanted first.
+/// Program that is attached, its place now, and a note if that is not where it was wanted first.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) attachment: XdpAttachment,
@@ -76,7 +76,7 @@ pub(crate) struct Attached {
     pub(crate) note: Option<String>,
 }
 
-/// Attaches the program to an interface as `mode` says, so that it outlives the agent if there is a
+/// Attaches the program to an interface as `mode` demands, so that it outlives the agent if there is a
 /// place for what that needs.
 pub(crate) fn attach(
     object: &mut Loaded,
@@ -136,7 +136,7 @@ pub(crate) fn pinned(pins: Option<&Pins>) -> BTreeSet<u32> {
     let Some(pins) = pins else {
         return BTreeSet::new();
     };
-    // Taking them over says why they cannot be listed.
+    // Taking them over reports why they cannot be listed.
     let links = pins.links().unwrap_or_default().into_iter();
     let ours = links.filter_map(|LinkPin { path: _, place }| match place? {
         Place::Interface {
@@ -167,7 +167,7 @@ const fn failed(source: ProgramError) -> DatapathError {
     DatapathError::Program { name: XDP, source }
 }
 
-/// What the program of this number is called.
+/// Returns the name of the program with this number.
 fn name_of(id: u32) -> String {
     let mut programs = loaded_programs().filter_map(Result::ok);
     let program = programs.find(|program| program.id() == id);

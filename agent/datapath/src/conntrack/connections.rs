@@ -33,7 +33,7 @@ use crate::{
     sys::grace,
 };
 
-/// How many slots are looked at for one piece of a list.
+/// Number of slots that are looked at for one piece of a list.
 const PIECE: u32 = 1 << 14;
 
 /// A connection that is remembered.
@@ -41,13 +41,13 @@ const PIECE: u32 = 1 << 14;
 pub struct LiveConnection {
     /// Transport protocol, IANA number.
     pub protocol: u8,
-    /// Who opened it.
+    /// Address of its client.
     pub client: SocketAddr,
-    /// What the client connected to.
+    /// Address that the client connected to.
     pub frontend: SocketAddr,
-    /// Who serves it.
+    /// Address of its backend.
     pub backend: SocketAddr,
-    /// How far it is.
+    /// Its progress.
     pub state: ConntrackState,
     /// For how long neither side has sent a packet, in seconds.
     pub idle: u32,
@@ -92,7 +92,7 @@ impl Connections {
         })))
     }
 
-    /// How full the tables were when they were last [counted](Self::count).
+    /// Returns the use of the tables when they were last [counted](Self::count).
     pub fn table_use(&self) -> [TableUse; 2] {
         let Inner { v4, v6, .. } = &*self.0;
         [v4.table_use(), v6.table_use()]
@@ -154,7 +154,7 @@ impl Connections {
         expired
     }
 
-    /// Forgets the connections that `is_meant`, as if they had ended. Gives how many these were. Between
+    /// Forgets the connections that `is_meant`, as if they had ended. Returns how many these were. Between
     /// two pieces of a table, `pause` is called.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl<F: FromIp + Wide> Counted<F> {
         }
     }
 
-    /// Gives whether it came to the end. `has_dsr` becomes true at a connection to a frontend in mode dsr.
+    /// Returns whether it came to the end. `has_dsr` becomes true at a connection to a frontend in mode dsr.
     fn count(
         &self,
         clock: &Clock,
@@ -221,7 +221,7 @@ impl<F: FromIp + Wide> Counted<F> {
         Ok(true)
     }
 
-    /// Those that have timed out between the two ticks.
+    /// Returns the connections that have timed out between the two ticks.
     fn expired(&self, since: u32, now: u32) -> Vec<FlowConnection> {
         let table = self.table.table();
         let slots = 0..self.table.slots();
@@ -273,7 +273,7 @@ impl<F: FromIp + Wide> Counted<F> {
     }
 }
 
-/// The connections, piece by piece. Whoever reads may take their time.
+/// The connections, piece by piece. The reader may take its time.
 #[derive(Debug)]
 pub struct ConnectionList {
     tables: Arc<Inner>,
@@ -297,7 +297,7 @@ impl ConnectionList {
     }
 }
 
-/// What is told of one whose time has been over for so many ticks.
+/// Returns the report of a connection whose time has been over for so many ticks.
 fn timed_out<F: FromIp + Wide>(snapshot: &Snapshot<F>, overdue: u32) -> FlowConnection {
     let LiveConnection {
         protocol,

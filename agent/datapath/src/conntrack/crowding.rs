@@ -1,11 +1,11 @@
-//! What the log says while a table is crowded.
+//! Warnings in the log while a table is crowded.
 
 use std::time::{Duration, Instant};
 
-/// How often at most it says so.
+/// Shortest time between two warnings.
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// What is known of the tables.
+/// State of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Load {
     /// True if one is in use for more than three quarters.
@@ -18,7 +18,7 @@ pub(crate) struct Load {
     pub(crate) over_share: u64,
 }
 
-/// What has happened since the last warning.
+/// Events since the last warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Warning {
     /// Connections that were dropped before their time.
@@ -29,7 +29,7 @@ pub(crate) struct Warning {
     pub(crate) over_share: u64,
 }
 
-/// Whether it is time for a warning.
+/// A limit on warnings, of one an interval.
 #[derive(Debug)]
 pub(crate) struct Crowding {
     warned: Option<Instant>,
@@ -46,7 +46,7 @@ impl Crowding {
         }
     }
 
-    /// What to warn of, if anything, now that the tables are so.
+    /// Returns the warning that is due, if any, now that the tables are so.
     pub(crate) fn note(&mut self, load: Load, now: Instant) -> Option<Warning> {
         let early_drops = load.early_drops.saturating_sub(self.before.early_drops);
         let refused = load.refused.saturating_sub(self.before.refused);

@@ -1,4 +1,4 @@
-//! The scanner: a thread that counts the connections, and says when a table is crowded.
+//! The scanner: a thread that counts the connections, and logs when a table is crowded.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use crate::{
     maps::{counters::Counters, table_use::TableUse},
 };
 
-/// How long the thread rests after each piece of a table: it is in no hurry.
+/// Time for which the thread rests after each piece of a table: it is in no hurry.
 const REST: Duration = Duration::from_millis(1);
 
 /// Counts the connections from time to time, until it is stopped.
@@ -73,12 +73,12 @@ impl Scanner {
     pub fn stop(self) {
         let Self { stop, thread } = self;
         drop(stop);
-        // It has nothing to give, and if it has panicked, that was said.
+        // It has nothing to give, and if it has panicked, that was logged.
         drop(thread.join());
     }
 }
 
-/// How the tables are; without the counters, what is in use decides alone.
+/// Returns the state of the tables; without the counters, what is in use decides alone.
 fn load(connections: &Connections, counters: &Counters) -> Load {
     let count = |counter| counters.get(counter).unwrap_or_default();
     Load {

@@ -1,8 +1,8 @@
-//! How far a connection is, in the words of Linux's own connection tracking.
+//! The progress of a connection, in the words of Linux's own connection tracking.
 
 use shunt_common::connections::Phase;
 
-/// How far a connection is.
+/// Progress of a connection.
 ///
 /// ```text
 /// TCP:  SynSent -> SynReceived -> Established -> Closing -> TimeWait   a RST leads to Closed

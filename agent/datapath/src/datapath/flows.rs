@@ -1,4 +1,4 @@
-//! Telling what becomes of connections and packets: other programs in the place of those that run.
+//! Reports of connections and packets: other programs in the place of those that run.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Datapath {
-    /// What loads the programs that tell, which is to be done beside everything else.
+    /// Returns the loader of the programs that report, which is to be run beside everything else.
     pub fn flow_loader(&self) -> FlowLoader {
         FlowLoader {
             tables: Arc::clone(&self.tables),
@@ -29,7 +29,7 @@ impl Datapath {
         drop(before);
     }
 
-    /// Has the programs run again that tell nothing, if others do.
+    /// Has the programs run again that report nothing, if others do.
     pub fn stop_flows(&mut self) {
         if self.object.is_replaced() {
             let before = self.object.replace(None);

@@ -1,4 +1,4 @@
-//! Where the programs are: the interfaces and the cgroup that they are attached to, and what becomes of those
+//! The places of the programs: the interfaces and the cgroup that they are attached to, and the treatment of those
 //! that an earlier agent has attached.
 
 use std::{collections::BTreeSet, io};
@@ -31,7 +31,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
+    /// If the kernel refuses and this is required; if not, [`Self::sockets`] shows why.
     pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
         self.copy_outgrown();
         self.sockets.attach(&mut self.object)?;
@@ -53,13 +53,13 @@ impl Datapath {
         Ok(())
     }
 
-    /// What is translated at the socket.
+    /// Returns the state of the translation at the socket.
     pub fn sockets(&self) -> SocketStatus {
         self.sockets.status()
     }
 
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
-    /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to. What
+    /// one step. Nothing is detached before [`Self::reconcile_interfaces`]. What
     /// only the earlier agent's programs had use for is unpinned then.
     pub fn adopt_interfaces(&mut self) {
         self.copy_outgrown();
@@ -82,8 +82,8 @@ impl Datapath {
         }
     }
 
-    /// Unpins what only programs of an earlier agent had use for: no hook has one any more. Gives how
-    /// many tables that were.
+    /// Unpins what only programs of an earlier agent had use for: no hook has one any more. Returns
+    /// the number of these tables.
     fn finish_takeover(&mut self) -> Result<usize, DatapathError> {
         let (Some(pins), Some(layout)) = (self.object.pins(), &self.layout) else {
             return Ok(0);
@@ -130,13 +130,13 @@ impl Datapath {
         }
     }
 
-    /// Where the XDP program is to run.
+    /// Returns the place at which the XDP program is to run.
     pub const fn xdp_mode(&self) -> XdpMode {
         self.uplinks.mode()
     }
 
-    /// Follows the default routes from now on, if it depends on them on which interfaces it is to run: gives the indexes of
-    /// these, as they change. To be called before [`Self::adopt_interfaces`].
+    /// Follows the default routes from now on, if it depends on them on which interfaces it is to run. Returns the
+    /// indexes of these, as they change. To be called before [`Self::adopt_interfaces`].
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Datapath {
             .ok()
     }
 
-    /// Tells the programs which of the interfaces pods are behind.
+    /// Enters the interfaces that pods are behind, for the programs.
     fn find_pods(&mut self, links: Option<&[Link]>) {
         if let (true, Some(links)) = (self.pods.are_known(), links)
             && let Err(error) = self
@@ -185,8 +185,8 @@ impl Datapath {
         }
     }
 
-    /// Attaches the programs again where somebody has removed them, among the interfaces that a
-    /// [`FilterWatch`](crate::FilterWatch) tells.
+    /// Attaches the programs again where they have been removed, among the interfaces of a
+    /// [`FilterWatch`](crate::FilterWatch).
     pub fn restore_filters(&mut self, removed: &RemovedFilters) {
         self.attachments.restore(&mut self.object, removed);
         self.set_attached();

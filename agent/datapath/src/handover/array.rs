@@ -9,7 +9,7 @@ use crate::{
     maps::{clock::Clock, connection_table::ConnectionTable, family::FromIp},
 };
 
-/// The table, and the clock that says what of it is over.
+/// The table, and the clock by which parts of it are over.
 #[derive(Debug)]
 pub(crate) struct Resized<'a, F> {
     pub(crate) table: ConnectionTable<F>,

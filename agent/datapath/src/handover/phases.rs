@@ -10,7 +10,7 @@ use crate::{error::DatapathError, maps::object_maps, sys::shared_array::SharedAr
 pub(crate) struct Phases(SharedArray<u32>);
 
 impl Phases {
-    /// The word of the loaded object, which says [`Phase::None`].
+    /// The word of the loaded object, which is [`Phase::None`].
     pub(crate) fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
         object_maps::shared(ebpf, PHASE).map(Self)
     }

@@ -15,7 +15,7 @@ pub(crate) trait Source<F: Wide> {
     fn get(&self, forward: &Key<F>) -> io::Result<Option<(Snapshot<F>, bool)>>;
 }
 
-/// What was done.
+/// Work that was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reconciled {
     /// Connections that were entered or ended.
@@ -53,7 +53,7 @@ pub(crate) fn reconcile<F: FromIp + Wide>(
     Ok(all)
 }
 
-/// What is only in `target` goes first: the other way round, a connection that a packet opens between
+/// Connections only in `target` go first: the other way round, a connection that a packet opens between
 /// our two looks at it would be missing at the end of the round.
 ///
 /// Packets of a connection that only our programs see count in `target` alone. So what both have stays until its
@@ -83,7 +83,7 @@ fn round<F: FromIp + Wide>(
         match table.snapshot_of(forward) {
             Some((_, there)) if snapshot.is_of(&there.connection) => table.absorb(snapshot),
             Some((_, there)) => {
-                // Another connection has the tuple: which one, `source` says now.
+                // Another connection has the tuple: which one, `source` shows now.
                 if let Some((right, false)) = source.get(forward)?
                     && !right.is_of(&there.connection)
                 {
@@ -106,7 +106,7 @@ fn enter<F: FromIp + Wide>(
     done: &mut Reconciled,
 ) {
     match target.table().carry(snapshot, now) {
-        // Somebody else was faster: the next round says whether that was right.
+        // Another writer was faster: the next round shows whether that was right.
         Ok(()) | Err(Refused::Exists | Refused::Contended) => done.repairs += 1,
         Err(Refused::Full) => done.lost += 1,
     }

@@ -7,7 +7,7 @@ use crate::{
     sys::jiffies::{self, Jiffies},
 };
 
-/// How many jiffies a tick has, as a power of two.
+/// Number of jiffies in a tick, as a power of two.
 const SHIFT: u32 = 6;
 
 /// The clock that connections are dated by.
@@ -17,7 +17,7 @@ pub(crate) struct Clock {
     rate: Rate,
 }
 
-/// How fast the clock is.
+/// Rate of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Jiffies a second.
@@ -31,7 +31,7 @@ impl Rate {
         Ok(Self { hz })
     }
 
-    /// At least so many seconds, in ticks; no more than can be told from a tick to come, since ticks
+    /// At least so many seconds, in ticks; no more than can be distinguished from a tick to come, since ticks
     /// wrap around.
     pub(crate) fn ticks(self, seconds: u32) -> u32 {
         let ticks = (u64::from(seconds) * u64::from(self.hz)).div_ceil(1 << SHIFT);
@@ -57,7 +57,7 @@ impl Clock {
         })
     }
 
-    /// How fast it is.
+    /// Returns its rate.
     pub(crate) const fn rate(&self) -> Rate {
         self.rate
     }

@@ -10,7 +10,7 @@ use shunt_common::connections::{
 
 use crate::{error::DatapathError, maps::family::FromIp, sys::shared_words::SharedWords};
 
-/// How many halves have room in a table of so many slots, if all are of established connections.
+/// Returns the number of halves that fit into a table of so many slots, if all are of established connections.
 pub(crate) const fn capacity_of(slots: u32) -> u32 {
     let homes = slots.saturating_sub(REACH + 1);
     (2 * homes as u64).div_ceil(3) as u32
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionTable<F> {
     family: PhantomData<F>,
 }
 
-/// Whether the table is only looked at.
+/// Access to the table: reading alone, or writing too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -34,7 +34,7 @@ pub(crate) enum Access {
 }
 
 impl<F: FromIp + Wide> ConnectionTable<F> {
-    /// Maps the table `map`, where these seeds say where connections are.
+    /// Maps the table `map`, where these seeds determine the places of connections.
     ///
     /// # Errors
     ///
@@ -67,12 +67,12 @@ impl<F: FromIp + Wide> ConnectionTable<F> {
         })
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(crate) const fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// How many halves have room.
+    /// Returns the number of halves that fit.
     pub(crate) const fn capacity(&self) -> u32 {
         capacity_of(self.slots)
     }

@@ -30,12 +30,12 @@ impl<T> Counted<T> {
         self.departures += 1;
     }
 
-    /// How many of these there were.
+    /// Returns the number of departures.
     pub(crate) const fn departures(&self) -> u64 {
         self.departures
     }
 
-    /// How many writes there were.
+    /// Returns the number of writes.
     pub(crate) const fn writes(&self) -> u64 {
         self.writes
     }

@@ -1,4 +1,4 @@
-//! Which connections are to frontends in mode dsr.
+//! The connections to frontends in mode dsr.
 
 use std::{collections::HashMap, os::fd::AsFd as _};
 
@@ -17,7 +17,7 @@ use crate::{
     sys::{raw::Raw, shared_array::SharedArray},
 };
 
-/// Which frontends are in mode dsr, as packets see it.
+/// The frontends in mode dsr, as packets see it.
 #[derive(Debug)]
 pub(crate) struct DsrFrontends<F: FromIp> {
     frontends: maps::HashMap<MapData, Raw<FrontendKey<F>>, u32>,

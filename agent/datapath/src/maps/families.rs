@@ -1,4 +1,4 @@
-//! Which address families are translated.
+//! The address families that are translated.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What the families differ in: from the renderer's addresses to a family's and back, and names.
+//! The differences of the families: from the renderer's addresses to a family's and back, and names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use shunt_common::{
 };
 use shunt_model::Protocol;
 
-/// A family whose addresses are told from [`IpAddr`]s.
+/// A family whose addresses are recognised among [`IpAddr`]s.
 pub(crate) trait FromIp: Family {
     /// The family's own addresses.
     type Ip: Into<IpAddr> + Copy;

@@ -1,4 +1,4 @@
-//! The ring in which programs tell what becomes of connections and packets.
+//! The ring in which programs report connections and packets.
 
 use std::{
     fmt, io,
@@ -26,7 +26,7 @@ use crate::{
     sys::{monotonic, shared_array::SharedArray},
 };
 
-/// What becomes of a connection or of a packet.
+/// Event of a connection or of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flow {
     /// A connection began or ended.
@@ -38,7 +38,7 @@ pub enum Flow {
 /// A connection that began or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowConnection {
-    /// When that was seen.
+    /// Time at which that was seen.
     pub time: SystemTime,
     /// Why it ended; `None` of one that began.
     pub ended: Option<EndCause>,
@@ -46,11 +46,11 @@ pub struct FlowConnection {
     pub service: u32,
     /// Transport protocol, IANA number.
     pub protocol: u8,
-    /// Who opened it.
+    /// Address of its client.
     pub client: SocketAddr,
-    /// What the client connected to.
+    /// Address that the client connected to.
     pub frontend: SocketAddr,
-    /// Who serves it.
+    /// Address of its backend.
     pub backend: SocketAddr,
     /// From where its packets go on, if not from the client's own address and port.
     pub snat_source: Option<SocketAddr>,
@@ -63,9 +63,9 @@ pub struct FlowConnection {
 /// A packet that was refused or dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowPacket {
-    /// When.
+    /// Time at which that was seen.
     pub time: SystemTime,
-    /// True if its sender was told.
+    /// True if its sender was notified.
     pub is_refused: bool,
     /// Why.
     pub reason: Counter,
@@ -73,26 +73,26 @@ pub struct FlowPacket {
     pub service: u32,
     /// The index of the interface that it was at.
     pub interface: u32,
-    /// How long the frame is.
+    /// Length of the frame.
     pub length: u32,
     /// Its first bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Which of them are told.
+/// Choice of the events that are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowChoice {
     /// The kinds.
     pub kinds: FlowKind,
     /// Of one connection in so many, and of one packet; 0 and 1: of all.
     pub one_in: u32,
-    /// Of connections of clients there alone; of packets, all are told.
+    /// Of connections of clients there alone; of packets, all are reported.
     pub client: Option<FlowEnd>,
     /// Of connections to frontends there alone.
     pub frontend: Option<FlowEnd>,
 }
 
-/// Where an end of a connection is.
+/// Range and port of an end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowEnd {
     /// Its address is one of these.
@@ -101,7 +101,7 @@ pub struct FlowEnd {
     pub port: u16,
 }
 
-/// What programs compare. Ends of both families are nobody's: then they compare nothing, and whoever filters finds it out.
+/// Returns the ends that programs compare. Ends of two families, which no connection has, are left to the filter.
 fn ends(client: Option<FlowEnd>, frontend: Option<FlowEnd>) -> FlowEnds {
     if client.is_none() && frontend.is_none() {
         return FlowEnds::default();
@@ -157,7 +157,7 @@ pub const fn is_sampled(sample: u32, one_in: u32) -> bool {
 pub struct FlowReader {
     ring: RingBuf<MapData>,
     control: SharedArray<FlowControl>,
-    /// When the programs' clock began.
+    /// Time at which the programs' clock began.
     beginning: SystemTime,
 }
 
@@ -168,7 +168,7 @@ impl fmt::Debug for FlowReader {
 }
 
 impl FlowReader {
-    /// Takes the ring out of the object whose programs write there. Nothing is told yet.
+    /// Takes the ring out of the object whose programs write there. Nothing is reported yet.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let name = registry::FLOW_EVENTS.name;
         let failed = |source| DatapathError::Mapping { name, source };
@@ -179,7 +179,7 @@ impl FlowReader {
         })
     }
 
-    /// Has the programs tell these from now on.
+    /// Has the programs report these from now on.
     pub fn choose(&mut self, choice: FlowChoice) {
         let FlowChoice {
             kinds,
@@ -196,7 +196,7 @@ impl FlowReader {
         self.control.write(FlowControl::CHOICE, control);
     }
 
-    /// How many found no room in the ring since it is there.
+    /// Returns the number of events that found no room in the ring since it is there.
     pub fn lost(&self) -> u64 {
         self.control.read(FlowControl::LOSS).lost
     }
@@ -299,7 +299,7 @@ fn connection<F: FromIp + Wide>(
 
 impl Drop for FlowReader {
     fn drop(&mut self) {
-        // Programs that go on for a moment, or that cannot be replaced, tell nobody.
+        // Programs that go on for a moment, or that cannot be replaced, report nothing.
         self.control
             .write(FlowControl::CHOICE, FlowControl::default());
     }
@@ -314,7 +314,7 @@ mod tests {
         FlowEnd { range, port }
     }
 
-    /// Returns whether programs tell of a connection of this client to this frontend.
+    /// Returns whether programs report a connection of this client to this frontend.
     fn takes(ends: &FlowEnds, client: SocketAddr, frontend: SocketAddr) -> bool {
         fn words<F: FromIp + Wide>(client: SocketAddr, frontend: SocketAddr) -> Option<Vec<u64>> {
             let addresses = F::pack(F::address(client.ip())?, F::address(frontend.ip())?);

@@ -1,4 +1,4 @@
-//! What the guard looks after, as the programs know it: services' addresses, and the ranges that
+//! The guard's addresses and ranges, as the programs know them: services' addresses, and the ranges that
 //! ClusterIPs are taken from.
 
 use std::{
@@ -26,7 +26,7 @@ use crate::{
 pub(crate) struct GuardTable<F: FromIp> {
     filter: AddressFilter<F>,
     guarded: HashMap<MapData, Raw<F::Address>, u32>,
-    /// What is in it.
+    /// Its contents.
     known: BTreeMap<F::Address, Guarded>,
     ranges: SharedArray<ServiceCidrs<F>>,
 }

@@ -97,7 +97,7 @@ impl ServiceTable for KernelServices {
     fn begin(&mut self, number: ServiceNumber, fingerprint: u64) -> io::Result<()> {
         let index = number.index();
         if self.entries.read(index).number != ServiceNumber::default() {
-            // Somebody has had it.
+            // Another service port has had it.
             self.connections
                 .set(index, everywhere(0)?, 0)
                 .map_err(io_error)?;

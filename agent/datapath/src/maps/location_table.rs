@@ -20,16 +20,16 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct LocationTable<F: FromIp> {
     table: HashMap<MapData, Raw<F::Address>, Raw<F::Address>>,
-    /// What is in it.
+    /// Its contents.
     known: BTreeMap<F::Address, F::Address>,
-    /// How often that has changed.
+    /// Number of changes of these.
     changes: u64,
 }
 
-/// What was known of addresses before it changed, of one family.
+/// Nodes of addresses before a change, of one family.
 pub(crate) type Before<F> = Vec<(<F as Family>::Address, Option<<F as Family>::Address>)>;
 
-/// What was known of addresses before it changed.
+/// Nodes of addresses before a change.
 #[derive(Debug)]
 #[must_use = "a change that fails is taken back with it"]
 pub struct LocationsBefore {
@@ -38,7 +38,7 @@ pub struct LocationsBefore {
 }
 
 impl LocationsBefore {
-    /// How many writes the change took.
+    /// Returns the number of writes that the change took.
     pub const fn writes(&self) -> u64 {
         (self.v4.len() + self.v6.len()) as u64
     }
@@ -64,7 +64,7 @@ impl<F: FromIp> LocationTable<F> {
     }
 
     /// Writes the nodes of addresses; those of the other family are left out. What does not fit is as if
-    /// its node were unknown. Gives what was there of the addresses that were written.
+    /// its node were unknown. Returns what was there of the addresses that were written.
     pub(crate) fn add(&mut self, locations: &Locations) -> Before<F> {
         let (mut before, mut left_out) = (Vec::new(), 0);
         for (at, node) in &locations.nodes {
@@ -111,7 +111,7 @@ impl<F: FromIp> LocationTable<F> {
         self.known.is_empty()
     }
 
-    /// How often what is known has changed.
+    /// Returns the number of changes.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes
     }
@@ -123,7 +123,7 @@ impl<F: FromIp> LocationTable<F> {
         }
     }
 
-    /// Makes this the node of an address, or none. Gives whether that is so.
+    /// Makes this the node of an address, or none. Returns whether that is so.
     fn put(&mut self, at: F::Address, node: Option<F::Address>) -> bool {
         let Self {
             table,

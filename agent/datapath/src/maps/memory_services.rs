@@ -12,11 +12,11 @@ use crate::maps::service_table::{FrontendsOf, ServiceCounts, ServiceTable, refus
 pub(crate) struct MemoryServices {
     /// Service ports by index.
     pub(crate) entries: Vec<ServiceEntry>,
-    /// How many connections each had.
+    /// Number of connections that each had.
     pub(crate) connections: Vec<u64>,
     /// The service ports of frontends: of IPv6 or not, and by index.
     pub(crate) of_frontends: HashMap<(bool, u32), ServiceNumber>,
-    /// How many writes were made.
+    /// Number of writes.
     pub(crate) writes: usize,
 }
 

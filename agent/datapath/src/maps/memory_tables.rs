@@ -25,9 +25,9 @@ pub struct MemoryTables<F: Family> {
     pub backends: Vec<Backend<F>>,
     /// Source ranges: prefix length in bits, and the range.
     pub source_ranges: HashSet<(u32, SourceRange<F>)>,
-    /// How many writes were made.
+    /// Number of writes.
     pub writes: usize,
-    /// How often a grace period was waited for.
+    /// Number of waits for a grace period.
     pub waits: usize,
 }
 
@@ -112,7 +112,7 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
     }
 
     fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
-        // As the kernel does, whoever wrote what is there.
+        // As the kernel does, with the entries of every writer.
         if self.frontends.len() + new.len() > self.cells.len() {
             return Err(TableError::Kernel {
                 call: "inserting into the frontends table",

@@ -29,7 +29,7 @@ pub(crate) struct NodeTable<F: FromIp> {
     filter: AddressFilter<F>,
     /// The address for connections from outside to backends elsewhere, if it is a setting.
     snat: Option<F::Ip>,
-    /// Where this node's pods take their addresses from.
+    /// Ranges from which this node's pods take their addresses.
     pods: Vec<IpNet>,
 }
 
@@ -56,7 +56,7 @@ impl<F: FromIp> NodeTable<F> {
         Ok(node)
     }
 
-    /// Says that packets for these addresses are going to be translated, and, if they are `all` that
+    /// Announces that packets for these addresses are going to be translated, and, if they are `all` that
     /// the events know of, that there are no others.
     pub(crate) fn announce(&mut self, mut addresses: impl Iterator<Item = IpAddr>, all: bool) {
         let is_of_pod =
@@ -83,7 +83,7 @@ impl<F: FromIp> NodeTable<F> {
     }
 
     /// Makes the table what it was before an event that has failed. Connections to a pod's address may live on that
-    /// were opened meanwhile. Gives the number of writes.
+    /// were opened meanwhile. Returns the number of writes.
     pub(crate) fn restore(&mut self, before: &NodeIps<F>) -> u64 {
         let now = self.table.read(0);
         let mut after = *before;
@@ -104,7 +104,7 @@ impl<F: FromIp> NodeTable<F> {
     }
 
     /// Makes `own` the node's addresses, where its interfaces have the addresses `host`; those of
-    /// the other family are left out. Gives the number of writes.
+    /// the other family are left out. Returns the number of writes.
     pub(crate) fn set(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
         self.announce(own.iter().copied(), false);
         let of_family = |ips: &BTreeSet<IpAddr>| -> BTreeSet<F::Address> {

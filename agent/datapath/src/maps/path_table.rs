@@ -23,16 +23,16 @@ use crate::{
 pub(crate) struct PathTable<F: FromIp> {
     table: LpmTrie<MapData, Raw<F::Address>, Raw<Path<F>>>,
     filter: AddressFilter<F>,
-    /// What is in it.
+    /// Its contents.
     known: BTreeMap<IpNet, Path<F>>,
-    /// True if a setting says which address SNAT gives.
+    /// True if a setting gives the address of SNAT.
     is_source_set: bool,
-    /// Where this node's pods take their addresses from: packets for these are for pods.
+    /// Ranges from which this node's pods take their addresses: packets for these are for pods.
     pods: Vec<IpNet>,
 }
 
 impl<F: FromIp> PathTable<F> {
-    /// Over the object's table. `is_source_set`: a setting says which address SNAT gives.
+    /// Over the object's table. `is_source_set`: a setting gives the address of SNAT.
     pub(crate) fn take(
         ebpf: &mut Ebpf,
         is_source_set: bool,

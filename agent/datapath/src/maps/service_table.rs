@@ -1,24 +1,24 @@
-//! What is counted of each service port, as the publisher and those who look at it see it.
+//! The counts of each service port, as the publisher and those who look at it see it.
 
 use std::{fmt, io};
 
 use shunt_common::{Counter, ServiceEntry, ServiceNumber, ServiceTraffic};
 
-/// Which family's frontends.
+/// Family of frontends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrontendsOf {
-    /// Those of IPv4.
+    /// Frontends of IPv4.
     V4,
-    /// Those of IPv6.
+    /// Frontends of IPv6.
     V6,
 }
 
-/// What was counted of a service port on all processors.
+/// Counts of a service port on all processors.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceCounts {
     /// Connections whose first packet chose a backend, and sockets that did.
     pub connections: u64,
-    /// What was rejected or dropped, each reason that there was.
+    /// Numbers of what was rejected or dropped, for each reason that there was.
     pub refused: Vec<(Counter, u64)>,
     /// Packets and bytes, if they are counted.
     pub traffic: Option<TrafficCounts>,
@@ -58,17 +58,17 @@ pub(crate) fn refused(entry: &ServiceEntry) -> Vec<(Counter, u64)> {
 /// The tables of service ports: the kernel's or, in tests, plain memory. Indexes are below
 /// [`Self::capacity`].
 pub(crate) trait ServiceTable: fmt::Debug + Send {
-    /// How many indexes there are; the first one is nobody's.
+    /// Returns the number of indexes; the first one has no owner.
     fn capacity(&self) -> u32;
 
-    /// Whose the index is, and what was refused.
+    /// Returns the owner of the index, and what was refused.
     fn entry(&self, index: u32) -> ServiceEntry;
 
     /// Makes the index of this number that of a service port of which nothing is counted yet.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses; it is nobody's then.
+    /// If the kernel refuses; it has no owner then.
     fn begin(&mut self, number: ServiceNumber, fingerprint: u64) -> io::Result<()>;
 
     /// Goes on counting for the service port that an earlier agent gave this number.
@@ -78,14 +78,14 @@ pub(crate) trait ServiceTable: fmt::Debug + Send {
     /// If the kernel refuses.
     fn resume(&mut self, number: ServiceNumber) -> io::Result<()>;
 
-    /// Makes the index nobody's; connections that remember its number are not counted any more.
+    /// Leaves the index without an owner; connections that remember its number are not counted any more.
     ///
     /// # Errors
     ///
     /// If the kernel refuses to see to the connections.
     fn end(&mut self, index: u32) -> io::Result<()>;
 
-    /// What was counted at the index.
+    /// Returns the counts at the index.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How large the tables are.
+//! The sizes of the tables.
 
 use aya::maps::MapData;
 use shunt_common::{
@@ -9,7 +9,7 @@ use shunt_common::{
 
 use crate::maps::{connection_table::capacity_of, families::Families};
 
-/// How many entries the tables of each family have.
+/// Number of entries in the tables of each family.
 #[derive(Debug, Clone, Copy)]
 pub struct TableSizes {
     /// Frontends.
@@ -45,7 +45,7 @@ impl Default for TableSizes {
     }
 }
 
-/// What tables that are not always wanted are used for.
+/// Uses of tables that are not always wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Uses {
     /// Packets go to pods of this node in one hop.
@@ -59,31 +59,31 @@ pub struct Uses {
 /// A table, and the number of entries to create it with.
 #[derive(Debug, Clone, Copy)]
 pub struct SizedTable {
-    /// Which.
+    /// The table.
     pub map: Map,
-    /// How many entries.
+    /// Number of entries.
     pub entries: u32,
 }
 
 /// A table that programs write and that is going to be larger.
 #[derive(Debug)]
 pub(crate) struct Outgrown {
-    /// Which.
+    /// The table.
     pub(crate) map: Map,
     /// The tables that programs of earlier agents write, at one hook or another.
     pub(crate) before: Vec<MapData>,
 }
 
 impl TableSizes {
-    /// The largest number of conntrack entries: a half is told where the other one is by 25 bits
+    /// The largest number of conntrack entries: a half has 25 bits for the place of the other one
     /// (`shunt_common::connections::Link`).
     pub const MAX_CONNTRACK: u32 = capacity_of(1 << 25);
 
     /// The largest number of service ports: a connection has 16 bits for their index, and the first one is
-    /// nobody's.
+    /// not given out.
     pub const MAX_SERVICES: u32 = ServiceNumber::LIMIT - 1;
 
-    /// The tables that are not as large as the object says. Those of a family that is not
+    /// The tables that are not as large as in the object. Those of a family that is not
     /// translated have one entry, as have those that are of no use as things are.
     pub fn tables(&self, families: Families, uses: Uses) -> Vec<SizedTable> {
         let of_family = |maps: FamilyMaps, is_translated: bool| {
@@ -106,7 +106,7 @@ impl TableSizes {
             .collect()
     }
 
-    /// How many entries a table of this size has; `None` if the object says it.
+    /// Returns the number of entries of a table of this size; `None` if the object defines it.
     pub(crate) const fn entries(&self, size: Size, uses: Uses) -> Option<u32> {
         let Self {
             frontends,

@@ -1,9 +1,9 @@
-//! How full the tables are.
+//! The use of the tables.
 
-/// How much of a table is taken.
+/// Use of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableUse {
-    /// What it holds, and of which family.
+    /// Kind of its entries, and their family.
     pub name: &'static str,
     /// Entries that are in use.
     pub used: u32,

@@ -4,7 +4,7 @@ use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
 use crate::error::TableError;
 
-/// How many entries each table has.
+/// Number of entries in each table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Frontends, and so cells.
@@ -23,7 +23,7 @@ pub trait Tables<F: Family> {
     /// The sizes of the tables.
     fn capacity(&self) -> Capacity;
 
-    /// Every entry of the frontend table as it is now, whoever wrote it; its index may be any.
+    /// Every entry of the frontend table as it is now, from any writer; its index may be any.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ pub trait Tables<F: Family> {
     /// The backend at `index`.
     fn backend(&self, index: u32) -> Backend<F>;
 
-    /// How many connections the backend at `index` was chosen for since it has that index.
+    /// Returns the number of connections that the backend at `index` was chosen for since it has that index.
     fn connections(&self, index: u32) -> u64;
 
     /// Replaces the backend at `index`. With another generation its connections are counted from 0. Packets may read it meanwhile, so the caller changes no

@@ -33,17 +33,17 @@ impl Variables {
         Ok(this)
     }
 
-    /// Says how often what is known of nodes of addresses has changed, at least once; `None`: none is known.
+    /// Sets the number of changes of the nodes of addresses, at least one; `None`: no node is known.
     pub(crate) fn set_located(&self, changes: Option<NonZeroU64>) {
         self.set(LOCATED, changes.map_or(NONE, NonZeroU64::get));
     }
 
-    /// Says that there may be connections to frontends in mode dsr.
+    /// Notes that there may be connections to frontends in mode dsr.
     pub(crate) fn note_tracked(&self) {
         self.set(TRACKED, SOME);
     }
 
-    /// Begins to look for such connections; `None` if there are none. From then on the programs say if
+    /// Begins to look for such connections; `None` if there are none. From then on the programs note if
     /// there are new ones, but for those that they are at.
     pub(crate) fn seek(&self) -> Option<Search<'_>> {
         if self.get(TRACKED) == NONE {
@@ -62,12 +62,12 @@ impl Variables {
         }
     }
 
-    /// Says whether any way has an MTU.
+    /// Sets whether any way has an MTU.
     pub(crate) fn set_narrow(&self, are_any: bool) {
         self.set(NARROW, are_any.into());
     }
 
-    /// Says whether IPv4's routes, and whether IPv6's, may depend on a packet's sender.
+    /// Sets whether IPv4's routes, and whether IPv6's, may depend on a packet's sender.
     pub(crate) fn set_rules(&self, are_any_v4: bool, are_any_v6: bool) {
         self.set(RULES_V4, are_any_v4.into());
         self.set(RULES_V6, are_any_v6.into());
@@ -88,14 +88,14 @@ impl Variables {
 pub(crate) struct Search<'a>(&'a Variables);
 
 impl Search<'_> {
-    /// Says that there was none.
+    /// Notes that there was none.
     pub(crate) fn found_none(self) {
-        // Whoever has written meanwhile that there are some is right.
+        // A program that has written meanwhile that there are some is right.
         self.0.0.exchange(TRACKED as usize, SOUGHT, NONE);
     }
 }
 
-/// Says what becomes of packets to frontends that are of no connection that the programs know, and that
+/// Setting for packets to frontends that are of no connection that the programs know, and that
 /// begin none. It holds at once, and for as long as the programs do.
 #[derive(Debug)]
 pub struct UnknownConnections(Variables);

@@ -28,7 +28,7 @@ pub struct Listing<T> {
 }
 
 /// Asks with `request`, in the calling thread's network namespace, and has `read` take out of each message of the
-/// answer what is wanted. Begins again if the kernel says that the list has changed meanwhile, since something may be
+/// answer what is wanted. Begins again if the kernel reports that the list has changed meanwhile: something may be
 /// missing in it (`NLM_F_DUMP_INTR`).
 ///
 /// # Errors
@@ -45,7 +45,7 @@ pub fn dump<T>(
     ask(&bytes(request), false, |_| true, read)
 }
 
-/// As [`dump`], but the kernel leaves out what is not as `request` says (`NETLINK_GET_STRICT_CHK`, Linux 4.20), those
+/// As [`dump`], but the kernel leaves out what does not match `request` (`NETLINK_GET_STRICT_CHK`, Linux 4.20), those
 /// messages are not read for which `is_wanted` is false, by their bytes with their header, and `read` may end it.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ fn ask<T>(
     ))
 }
 
-/// Asks for one object, in the calling thread's network namespace. Gives the kernel's answer.
+/// Asks for one object, in the calling thread's network namespace. Returns the kernel's answer.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ impl<T> Default for Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Takes the messages out of one datagram. Gives whether more is to come.
+    /// Takes the messages out of one datagram. Returns whether more is to come.
     fn take(
         &mut self,
         mut datagram: &[u8],

@@ -21,11 +21,11 @@ pub(crate) struct Link {
     pub(crate) flags: u32,
     /// Its link type, an `ARPHRD_` of `linux/if_arp.h`.
     pub(crate) layer: u16,
-    /// Which kind of virtual interface it is; `None` of a real one.
+    /// Kind of virtual interface; `None` of a real one.
     pub(crate) kind: Option<InfoKind>,
     /// The index of the interface that it is a port of.
     pub(crate) controller: Option<u32>,
-    /// Which kind of interface that is.
+    /// Kind of that interface.
     pub(crate) port: Option<InfoPortKind>,
     /// The index of the interface that its frames come by as they are, if that is in our network namespace.
     pub(crate) over: Option<u32>,
@@ -47,7 +47,7 @@ pub(crate) struct LinkProgram {
     pub(crate) running: Running,
 }
 
-/// Where an XDP program runs.
+/// Place at which an XDP program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Running {
     /// In the driver.
@@ -119,7 +119,7 @@ pub(crate) fn list() -> io::Result<Vec<Link>> {
 
 fn listing() -> io::Result<Listing<Link>> {
     let mut request = LinkMessage::default();
-    // Counters are the most of an answer, and nobody looks at them.
+    // Counters are the most of an answer, and are not used.
     request
         .attributes
         .push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));

@@ -30,7 +30,7 @@ pub(crate) struct Messages {
     begin: Vec<u8>,
 }
 
-/// What came of a message.
+/// Result of noting a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noted {
     /// Something is to be listed.
@@ -39,12 +39,12 @@ pub(crate) enum Noted {
     Nothing,
 }
 
-/// What has come in.
+/// Messages that have come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// What has been noted.
+    /// All of them have been noted.
     Noted,
-    /// It is not known what: messages were lost.
+    /// They are not known: some were lost.
     Anything,
 }
 
@@ -62,7 +62,7 @@ impl Messages {
         })
     }
 
-    /// Waits until `note` says of a message, by its first bytes with its header, that something is stale, or until
+    /// Waits until `note` finds by a message's first bytes, with its header, that something is stale, or until
     /// `end`; then takes the messages that are there. A socket that fails is replaced.
     pub(crate) fn gather(
         &mut self,
@@ -86,7 +86,7 @@ impl Messages {
                         return gathered;
                     }
                 }
-                // Messages were lost. The next call gives those that are there.
+                // Messages were lost. The next call returns those that are there.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                     (gathered, is_stale) = (Gathered::Anything, true);
                 }

@@ -1,4 +1,4 @@
-//! What the kernel lists, and tells of as it changes, through rtnetlink.
+//! The kernel's lists, and its reports as they change, through rtnetlink.
 
 pub(crate) mod dump;
 pub(crate) mod links;

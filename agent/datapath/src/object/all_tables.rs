@@ -19,7 +19,7 @@ use crate::error::DatapathError;
 pub(crate) struct AllTables(Vec<(&'static str, OwnedFd)>);
 
 impl AllTables {
-    /// Those of an object none of whose maps has been taken out.
+    /// The tables of an object none of whose maps has been taken out.
     pub(crate) fn of(ebpf: &Ebpf) -> Result<Self, DatapathError> {
         let mut tables = Vec::new();
         for map in registry::maps() {

@@ -29,7 +29,7 @@ use crate::{
 /// lacked memory.
 const AGAIN: Duration = Duration::from_mins(10);
 
-/// Whether a program can be attached.
+/// Readiness of a program to be attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Readiness {
     /// It can.
@@ -141,13 +141,13 @@ impl Aside {
         let Some(under_way) = &mut self.under_way else {
             return pending().await;
         };
-        // A thread that panics has said so.
+        // A thread that panics has logged it.
         let verified = (&mut under_way.back).await.ok();
         self.ended = (self.under_way.take()).map(|under_way| (under_way, verified));
     }
 
     /// Puts the programs back that were verified last, into the one of the objects that `object_of` returns for their
-    /// number. Gives their batch; `None` if none [has ended](Self::ended).
+    /// number. Returns their batch; `None` if none [has ended](Self::ended).
     pub(crate) fn take_back<'a>(
         &mut self,
         object_of: impl FnOnce(u64) -> Option<&'a mut Ebpf>,

@@ -29,13 +29,13 @@ pub(crate) struct Constants {
     reply_ports: Raw<PortRange>,
     /// Nanoseconds between two rejections; 0: no limit.
     reject_interval: u64,
-    /// How many rejections may come at once.
+    /// Number of rejections that may come at once.
     reject_burst: u64,
     /// Percent; 0: no limit.
     client_share: u32,
     /// Not 0: packets to pods of this node go there in one hop.
     redirect: u32,
-    /// Not 0: interfaces tell this node's pods.
+    /// Not 0: pods of this node are recognised by their interfaces.
     pods_by_interface: u32,
     /// Not 0: all connections to ClusterIPs are masqueraded.
     masquerade_all: u32,
@@ -43,9 +43,9 @@ pub(crate) struct Constants {
     host_netns: u64,
     /// Not 0: the sockets of others are too.
     sockets_of_pods: u32,
-    /// Not 0: packets say which backends their connections get.
+    /// Not 0: packets show which backends their connections get.
     chosen_by_packet: u32,
-    /// What the guard does.
+    /// Options of the guard.
     guard: u32,
     /// Not 0: packets and bytes are counted for each service port.
     count_traffic: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Constants {
 }
 
 impl Constants {
-    /// Those that `options` lead to, over the tables of this `takeover`.
+    /// Returns the constants for `options`, over the tables of this `takeover`.
     pub(crate) fn of(
         options: &DatapathOptions,
         takeover: &Takeover,
@@ -122,7 +122,7 @@ impl Constants {
             pods_by_interface: interfaces.are_known().into(),
             masquerade_all: (*masquerade_all).into(),
             host_netns: match sockets.mode {
-                // Nobody looks.
+                // No program looks.
                 SocketLb::Off => 0,
                 SocketLb::Host | SocketLb::All => netns_cookie().map_err(SocketError::Cookie)?,
             },
@@ -222,7 +222,7 @@ const fn packets(is_translated: bool, slots: Slots, from: From) -> Packets {
     }
 }
 
-/// Those of one family.
+/// Constants of one family.
 struct OfFamily<F: FromIp> {
     packets: u32,
     pod_cidrs: Raw<PodCidrs<F>>,

@@ -1,4 +1,4 @@
-//! Copies of what is in an object's tables, read beside whoever writes there.
+//! Copies of the contents of an object's tables, read while others write there.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The tables of an object, to be copied beside whoever writes them.
+/// The tables of an object, to be copied while others write there.
 #[derive(Debug)]
 pub struct TableCopies {
     tables: Vec<Readable>,
@@ -36,7 +36,7 @@ struct Readable {
     descriptor: OwnedFd,
 }
 
-/// How a table is read.
+/// Way in which a table is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// An array that can be mapped.
@@ -53,13 +53,13 @@ const BPF_F_MMAPABLE: u32 = aya_obj::generated::BPF_F_MMAPABLE;
 pub struct TableCopy {
     /// Its name.
     pub name: &'static str,
-    /// How many entries it has room for.
+    /// Number of entries that it has room for.
     pub count: u32,
-    /// How many bytes a key has.
+    /// Number of bytes of a key.
     pub key_size: usize,
-    /// How many bytes a value has.
+    /// Number of bytes of a value.
     pub value_size: usize,
-    /// What is in it.
+    /// Its contents.
     pub contents: Contents,
 }
 
@@ -68,7 +68,7 @@ impl TableCopies {
     ///
     /// # Errors
     ///
-    /// If the kernel does not tell of one of its maps, or we may have no more files.
+    /// If the kernel does not describe one of its maps, or we may have no more files.
     pub(crate) fn of(ebpf: &Ebpf, constants: &Constants) -> io::Result<Self> {
         let mut tables = Vec::new();
         for map in registry::maps() {
@@ -157,7 +157,7 @@ const fn data(map: &Map) -> Option<&MapData> {
     }
 }
 
-/// What is in a table of the kernel's.
+/// Contents of a table of the kernel's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// The values of an array, one right after the other.
@@ -167,7 +167,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// What is in a table. What changes meanwhile may be there as it was, or as it is.
+    /// Reads a table. What changes meanwhile may be there as it was, or as it is.
     fn read(map: BorrowedFd<'_>, size: EntrySize, count: u32, form: Form) -> io::Result<Self> {
         if form == Form::Memory {
             return Self::of_memory(map, size.value, count as usize);
@@ -181,7 +181,7 @@ impl Contents {
         Ok(Self::Entries(keys.zip(values).collect()))
     }
 
-    /// What is in an array that can be mapped: the kernel's own batches read an array entry by entry.
+    /// Reads an array that can be mapped: the kernel's own batches read an array entry by entry.
     fn of_memory(map: BorrowedFd<'_>, size: usize, count: usize) -> io::Result<Self> {
         // The kernel rounds every value up to words (`array_map_alloc` in `kernel/bpf/arraymap.c`).
         let words = size.div_ceil(size_of::<u64>());

@@ -9,7 +9,7 @@ use crate::{
     pins::layout::{Layout, Misfit, TableLayout},
 };
 
-/// How what is pinned has to be laid out.
+/// Returns the layout that pinned tables must have.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ fn state(object: &Object) -> Result<Vec<TableLayout>, DatapathError> {
         .collect()
 }
 
-/// How the object defines a map; with its number of entries if no setting says it.
+/// Returns the object's definition of a map; with its number of entries if no setting gives it.
 fn table(object: &Object, map: Map, is_fixed: bool) -> Result<TableLayout, DatapathError> {
     let defined = object
         .maps

@@ -1,4 +1,4 @@
-//! The same programs from another object, over the same tables, but that these tell what becomes of connections and packets.
+//! The same programs from another object, over the same tables, but that these report connections and packets.
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
@@ -15,20 +15,20 @@ use crate::{
     pins::handed_over::HandedOver,
 };
 
-/// How many bytes the ring has: a power of two. At 100,000 records a second, which is a tenth of what programs can
-/// write, it is full after a third of a second in which nobody reads.
+/// Size of the ring in bytes: a power of two. At 100,000 records a second, which is a tenth of what programs can
+/// write, it is full after a third of a second without a read.
 const RING: u32 = 1 << 22;
 
-/// What loads them, beside everything else that is done.
+/// Loader of these programs, to run beside everything else that is done.
 #[derive(Debug)]
 pub struct FlowLoader {
     /// The tables of the other programs.
     pub(crate) tables: Arc<AllTables>,
-    /// Where they are pinned while the programs are loaded; `None`: there is no place for it.
+    /// Directory of their pins while the programs are loaded; `None`: there is no place for it.
     pub(crate) folder: Option<PathBuf>,
     /// These have the constants of the other programs.
     pub(crate) copies: Arc<TableCopies>,
-    /// Which programs are wanted.
+    /// Names of the programs that are wanted.
     pub(crate) programs: Vec<&'static str>,
 }
 
@@ -52,7 +52,7 @@ impl FlowLoader {
         }
     }
 
-    /// Loads them: the kernel verifies them anew, which takes a second. Gives with them what reads what they tell.
+    /// Loads them: the kernel verifies them anew, which takes a second. Returns with them the reader of their reports.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! What becomes of packets for services' addresses that are for none of their frontends.
+//! The treatment of packets for services' addresses that are for none of their frontends.
 
-/// What the programs do about packets for services' addresses that are for none of their frontends.
+/// Options for packets to services' addresses that are for none of their frontends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardOptions {
     /// True if another port or protocol of a ClusterIP is rejected, a free address of a ServiceCIDR

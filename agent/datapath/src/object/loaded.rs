@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Loaded {
     ebpf: Ebpf,
-    /// The programs that run in place of those, over the same tables, while somebody watches.
+    /// The programs that run in place of those, over the same tables, while there is a watcher.
     telling: Option<FlowPrograms>,
     pins: Option<Pins>,
     /// The programs that are.
@@ -164,7 +164,7 @@ impl Loaded {
         }
     }
 
-    /// Takes programs back from the thread. Gives whether others stand for these and now have a program more.
+    /// Takes programs back from the thread. Returns whether others stand for these and now have a program more.
     pub(crate) fn take_back(&mut self) -> bool {
         let Self {
             ebpf,
@@ -184,13 +184,13 @@ impl Loaded {
         batch.is_some_and(|batch| batch.object != OWN) && telling.is_some()
     }
 
-    /// Which of them are wanted by those who watch: those that are loaded.
+    /// Returns the names of the programs that watchers want: those that are loaded.
     pub(crate) fn packet_programs(&self) -> Vec<&'static str> {
         let names = [EGRESS, INGRESS, EGRESS_L3, INGRESS_L3, XDP].into_iter();
         names.filter(|name| is_loaded(&self.ebpf, name)).collect()
     }
 
-    /// Has other programs stand for these, or these for themselves; gives those that did until now.
+    /// Has other programs stand for these, or these for themselves; returns those that did until now.
     pub(crate) const fn replace(&mut self, telling: Option<FlowPrograms>) -> Option<FlowPrograms> {
         self.replacement += 1;
         mem::replace(&mut self.telling, telling)
@@ -218,7 +218,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Where things are pinned, if they are.
+    /// Returns the pin directory, if there is one.
     pub(crate) const fn pins(&self) -> Option<&Pins> {
         self.pins.as_ref()
     }

@@ -36,13 +36,13 @@ pub(crate) struct Opened {
     pub(crate) tables: AllTables,
     /// The programs' counters.
     pub(crate) counters: Counters,
-    /// Where things are pinned, if they are, and how.
+    /// The pin directory, if there is one, and the layout of what is pinned.
     pub(crate) pins: Option<(Pins, Layout)>,
-    /// Which connection tables it has.
+    /// Its connection tables.
     pub(crate) takeover: Takeover,
     /// Tables that are too small, and stay pinned until ours have all that programs write there.
     pub(crate) outgrown: Vec<Outgrown>,
-    /// How many ticks connections may be silent.
+    /// Number of ticks for which connections may be silent.
     pub(crate) timeouts: Timeouts,
 }
 

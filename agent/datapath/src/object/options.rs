@@ -1,4 +1,4 @@
-//! What is fixed while the programs are loaded.
+//! The options that are fixed while the programs are loaded.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// How much the programs say of packets, through aya-log.
+/// Level of the programs' log of packets, through aya-log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PacketLog {
     /// Nothing; the verifier removes the code.
@@ -32,19 +32,19 @@ pub enum PacketLog {
     Debug,
 }
 
-/// What is fixed while the programs are loaded.
+/// Options that are fixed while the programs are loaded.
 #[derive(Debug, Clone)]
 pub struct DatapathOptions {
-    /// The interfaces that never have the programs, whoever names them.
+    /// The interfaces that never have the programs, even by name.
     pub excluded_interfaces: BTreeSet<InterfacePattern>,
-    /// Where this node's pods take their addresses from.
+    /// Ranges from which this node's pods take their addresses.
     pub pod_cidrs: Vec<IpNet>,
-    /// What else tells them.
+    /// Other ways to recognise them.
     pub pods: PodDetection,
-    /// True if connections to `ClusterIP`s go on from this node's address, whoever the client is, and not
+    /// True if connections to `ClusterIP`s go on from this node's address for every client, and not
     /// only if their replies would not come back otherwise.
     pub masquerade_all: bool,
-    /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
+    /// The IPv4 address that a pod sees when it reaches itself through its service. Nothing else
     /// may have it.
     pub hairpin_v4: Ipv4Addr,
     /// The same for IPv6.
@@ -56,17 +56,17 @@ pub struct DatapathOptions {
     pub snat_v6: Option<Ipv6Addr>,
     /// The source ports that they, and others whose own port is taken, are given.
     pub snat_ports: PortRange,
-    /// What the programs log.
+    /// Level of the programs' log.
     pub packet_log: PacketLog,
     /// True if packets to pods of this node go there in one hop, past the stack.
     pub redirect: bool,
-    /// Where packets in transit are forwarded past TC.
+    /// Options for forwarding packets in transit past TC.
     pub xdp: XdpOptions,
-    /// What is translated at the socket.
+    /// Options for translation at the socket.
     pub sockets: SocketOptions,
-    /// What becomes of packets for services' addresses that are for none of their frontends.
+    /// Options for packets to services' addresses that are for none of their frontends.
     pub guard: GuardOptions,
-    /// How often clients are told that nothing serves them.
+    /// Limit on the ICMP errors that reject packets.
     pub rejects: RejectLimit,
     /// The percentage of the connections, and of the rejections, that one client may have while there are too few
     /// places for all; `None`: any.
@@ -75,17 +75,17 @@ pub struct DatapathOptions {
     pub count_traffic: bool,
     /// True if backends behind frontends in mode dsr announce how much fits into an envelope.
     pub lower_mss: bool,
-    /// Where envelopes may come from besides the nodes' own addresses; ours come from the first range of their
+    /// Ranges from which envelopes may come besides the nodes' own addresses; ours come from the first range of their
     /// family, if there is one.
     pub dsr_sources: Vec<IpNet>,
-    /// How long connections are remembered.
+    /// Times for which connections are remembered.
     pub timeouts: Timeouts,
     /// The families that are translated.
     pub families: Families,
     /// Table sizes. Tables that are pinned already become larger, but not smaller, but for those of
     /// connections.
     pub sizes: TableSizes,
-    /// Where tables, programs and links are pinned, so that they outlive the agent.
+    /// Directory in which tables, programs and links are pinned, so that they outlive the agent.
     pub pin_dir: Option<PathBuf>,
 }
 
@@ -127,7 +127,7 @@ impl Default for DatapathOptions {
 }
 
 impl DatapathOptions {
-    /// Which tables are of use.
+    /// Returns the uses of tables that are not always wanted.
     pub(crate) const fn uses(&self) -> Uses {
         Uses {
             redirect: self.redirect,

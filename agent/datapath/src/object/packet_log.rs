@@ -1,4 +1,4 @@
-//! What the kernel programs say of packets, on its way into our log.
+//! The kernel programs' messages about packets, on their way into our log.
 
 use std::io;
 
@@ -38,7 +38,7 @@ pub(crate) fn forward(ebpf: &mut Ebpf) -> Result<JoinHandle<()>, PacketLogError>
     }))
 }
 
-/// What stands before the number of a counter, at the end of a message.
+/// Text before the number of a counter, at the end of a message.
 const REASON: &str = ", reason ";
 
 /// A log in which reasons have names: programs have numbers alone.

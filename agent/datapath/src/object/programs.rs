@@ -5,7 +5,7 @@ use crate::object::embedded::Embedded;
 /// The object.
 pub(crate) static OBJECT: Embedded =
     Embedded::new(include_bytes!(concat!(env!("OUT_DIR"), "/shunt.o.gz")));
-/// The object with programs that tell what becomes of connections and packets, and do all that the others do.
+/// The object with programs that report connections and packets, and do all that the others do.
 pub(crate) static FLOW_OBJECT: Embedded = Embedded::new(include_bytes!(concat!(
     env!("OUT_DIR"),
     "/shunt-flows.o.gz"

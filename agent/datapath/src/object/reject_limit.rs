@@ -1,4 +1,4 @@
-//! How often clients are told that nothing serves them.
+//! The limit on the ICMP errors that reject packets.
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -7,7 +7,7 @@ const SECOND: u64 = 1_000_000_000;
 /// average, and some at once. What is beyond it is dropped in silence, and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RejectLimit {
-    /// How many a second, on all CPUs and of both families; 0: any number.
+    /// Number of them a second, on all CPUs and of both families; 0: any number.
     pub rate: u32,
 }
 
@@ -27,7 +27,7 @@ impl RejectLimit {
         }
     }
 
-    /// How many may come at once: those of a twentieth of a second, but one at least. Linux has 50
+    /// Returns the number that may come at once: those of a twentieth of a second, but one at least. Linux has 50
     /// for its 1000 (`icmp_msgs_burst`).
     pub(crate) const fn burst(self) -> u64 {
         match self.rate as u64 / 20 {

@@ -1,4 +1,4 @@
-//! What the programs ask of the kernel, and what a kernel that refuses them lacks.
+//! The features of the kernel that the programs need, and those that a kernel that refuses them lacks.
 
 use aya::{
     programs::{ProgramError, ProgramType},
@@ -39,7 +39,7 @@ const XDP_HELPERS: [Helper; 5] = [
     PACKET_HELPERS[6],
 ];
 
-/// What the XDP program calls besides while it tells of packets.
+/// Helpers that the XDP program calls besides while it reports packets.
 const FLOW_HELPERS: [Helper; 1] = [(BPF_FUNC_xdp_load_bytes, "bpf_xdp_load_bytes", "5.18")];
 
 /// The same of the programs at system calls.
@@ -49,7 +49,7 @@ const SOCKET_HELPERS: [Helper; 2] = [
 ];
 
 /// Why the kernel does not take the program `name` of type `kind`: what it lacks, or else what it
-/// says itself.
+/// reports itself.
 pub(crate) fn explain(
     name: &'static str,
     kind: ProgramType,
@@ -58,7 +58,7 @@ pub(crate) fn explain(
     explain_with(name, kind, source, &[])
 }
 
-/// The same of a program that tells of connections and packets.
+/// The same of a program that reports connections and packets.
 pub(crate) fn explain_flows(
     name: &'static str,
     kind: ProgramType,
@@ -107,7 +107,7 @@ fn explain_with(
     }
 }
 
-/// The kernel's version, as `uname -r` says it.
+/// The kernel's version, as `uname -r` shows it.
 fn release() -> String {
     uname().map_or_else(
         |_| "of an unknown version".to_owned(),

@@ -1,4 +1,4 @@
-//! How large the tables are going to be, where an earlier agent has pinned some with other sizes.
+//! The sizes that the tables are going to have, where an earlier agent has pinned some with other sizes.
 
 use std::{cmp::max, collections::BTreeMap};
 
@@ -16,11 +16,11 @@ use crate::{
 /// [`Takeover`](crate::object::takeover::Takeover).
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Every table that is not as large as the object says.
+    /// Every table that is not as large as in the object.
     pub(crate) tables: Vec<SizedTable>,
     /// The pinned tables of another size that only agents write, but for counts.
     pub(crate) remade: Vec<Map>,
-    /// Those that are too small and that programs write.
+    /// Tables that are too small and that programs write.
     pub(crate) outgrown: Vec<Outgrown>,
 }
 
@@ -37,7 +37,7 @@ impl Room {
     }
 
     /// Beside what is pinned. A table becomes larger, but none becomes smaller, but for the packets and
-    /// bytes that nobody is to count any more: the agent before may have used all of its indexes, and
+    /// bytes that are not counted any more: the agent before may have used all of its indexes, and
     /// connections remember them.
     ///
     /// All tables of a class become as large as the largest, whatever an agent that was killed has left
@@ -66,7 +66,7 @@ impl Room {
         if let (Some(traffic), Some(services)) = (rooms.get_mut(&(BOTH, Size::Traffic)), services)
             && *traffic > 1
         {
-            // Whoever has an index in the one has it in the other.
+            // A service port that has an index in the one has it in the other.
             *traffic = services;
         }
         let mut room = Self::default();
@@ -100,7 +100,7 @@ impl Room {
         let mut before = vec![pins.open_map(map.pin)?];
         let draft = draft(map.pin);
         if entries_of(pins, &map, &draft)?.is_some_and(|there| there != entries) {
-            // An agent was killed whose programs some hooks have, and this one was told another size.
+            // An agent was killed whose programs some hooks have, and this one was given another size.
             before.push(pins.open_map(&draft)?);
             pins.remove_map(&draft)?;
         }
@@ -137,7 +137,7 @@ const fn is_outgrown(size: Size) -> bool {
     matches!(size, Size::Affinity | Size::Fragments)
 }
 
-/// How many entries a table of state has that is pinned like this, if it is.
+/// Returns the number of entries of a table of state that is pinned like this, if one is.
 fn entries_of(pins: &Pins, map: &Map, pin: &str) -> Result<Option<u32>, DatapathError> {
     if map.kind != Kind::State || map.size == Size::Conntrack {
         return Ok(None);
@@ -145,7 +145,7 @@ fn entries_of(pins: &Pins, map: &Map, pin: &str) -> Result<Option<u32>, Datapath
     Ok(pins.map_info(pin)?.as_ref().map(MapInfo::max_entries))
 }
 
-/// Says what becomes of the sizes, once a class.
+/// Logs the changes of the sizes, once a class.
 fn explain(asked: &[SizedTable], rooms: &BTreeMap<Class, u32>, found: &BTreeMap<&str, u32>) {
     for ((family, size), room) in rooms {
         if *size == Size::Traffic {
@@ -156,7 +156,7 @@ fn explain(asked: &[SizedTable], rooms: &BTreeMap<Class, u32>, found: &BTreeMap<
             tables.filter(|table| class(&table.map) == (*family, *size))
         };
         let what = size.name();
-        // The first index of service ports is nobody's.
+        // The first index of service ports has no owner.
         let shown = |entries: u32| entries - u32::from(*size == Size::Services);
         let made = shown(*room);
         let smallest = tables().filter_map(|table| found.get(table.map.name)).min();

@@ -1,22 +1,22 @@
-//! What is translated at the socket, and for whom.
+//! The options for translation at the socket.
 
 use std::path::PathBuf;
 
 use crate::maps::families::Families;
 
-/// Whose connections are translated where they are made.
+/// Connections that are translated where they are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SocketLb {
-    /// Nobody's: no program is attached to a cgroup.
+    /// None: no program is attached to a cgroup.
     #[default]
     Off,
-    /// Those of processes in the agent's own network namespace, the node's.
+    /// Connections of processes in the agent's own network namespace, the node's.
     Host,
-    /// Those of pods too.
+    /// Connections of pods too.
     All,
 }
 
-/// What is translated at the socket.
+/// Options for translation at the socket.
 #[derive(Debug, Clone, Default)]
 pub struct SocketOptions {
     /// For whom.

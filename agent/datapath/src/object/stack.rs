@@ -1,7 +1,7 @@
 //! The stack that the programs take, as the kernel counts it before it loads them.
 //!
 //! `check_max_stack_depth` of `kernel/bpf/verifier.c` adds up the frames of each chain of functions
-//! that call each other, also where a constant says that a call never happens: dead code is removed
+//! that call each other, also where a constant means that a call never happens: dead code is removed
 //! later. A frame is as large as the lowest place that the function uses; before Linux 6.8 in
 //! multiples of 32 bytes.
 
@@ -20,7 +20,7 @@ use crate::object::programs::{EGRESS, EGRESS_L3, FLOW_OBJECT, INGRESS, INGRESS_L
 /// `MAX_BPF_STACK` of `linux/filter.h`.
 const MOST: u32 = 512;
 
-/// What a frame is a multiple of.
+/// Size that a frame is a multiple of.
 const UNIT: u32 = 32;
 
 /// The register that has the frame's end.

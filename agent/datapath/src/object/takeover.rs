@@ -1,4 +1,4 @@
-//! What of the pinned connection tables this agent goes on with, and what it takes from those that
+//! The pinned connection tables that this agent goes on with, and what it takes from those that
 //! are not as its own are to be.
 
 use std::{fs::File, io::Read as _};
@@ -24,7 +24,7 @@ use crate::{
     sys::raw::Raw,
 };
 
-/// How many slots a family's tables have.
+/// Number of slots in a family's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slots {
     /// Our table.
@@ -36,7 +36,7 @@ pub(crate) struct Slots {
 /// The tables of connections, and which of them hand over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Takeover {
-    /// What hands over. Both families do, or neither.
+    /// Tables that hand over. Both families' do, or neither's.
     pub(crate) from: From,
     /// The tables of IPv4.
     pub(crate) v4: Slots,
@@ -48,7 +48,7 @@ pub(crate) struct Takeover {
     pub(crate) given_ports: PortRange,
 }
 
-/// What is known before any table is opened.
+/// Facts that are known before any table is opened.
 struct Found<'a> {
     pins: &'a Pins,
     options: &'a DatapathOptions,
@@ -161,7 +161,7 @@ impl Found<'_> {
         Ok(Slots { ours, previous })
     }
 
-    /// What was asked for, unless a table that has become smaller had no room for what is there.
+    /// Returns what was asked for, unless a table that has become smaller had no room for what is there.
     fn enough<F: FromIp>(
         asked: u32,
         before: u32,
@@ -184,7 +184,7 @@ impl Found<'_> {
         Ok(before)
     }
 
-    /// How many halves a table has of connections that are not given up for others.
+    /// Returns the number of a table's halves of connections that are not given up for others.
     fn live<F: FromIp + Wide>(&self) -> Result<u32, DatapathError> {
         let data = self.pins.open_map(F::MAPS.conntrack.pin)?;
         let table = ConnectionTable::<F>::map(&data, Access::Read, self.seeds, self.timeouts)?;
@@ -193,7 +193,7 @@ impl Found<'_> {
     }
 }
 
-/// How many slots were asked for.
+/// Returns the number of slots that were asked for.
 const fn asked(options: &DatapathOptions, is_translated: bool) -> u32 {
     if is_translated {
         slots_for(options.sizes.conntrack)

@@ -1,4 +1,4 @@
-//! How long a connection is remembered.
+//! The times for which a connection is remembered.
 
 use shunt_common::connections::{self, Phase};
 
@@ -8,7 +8,7 @@ use crate::maps::clock::Rate;
 /// Linux (`nf_conntrack_udp_packet`).
 const LASTING: u32 = 2;
 
-/// How many seconds a connection may be silent in both directions, by what was seen of it.
+/// Seconds for which a connection may be silent in both directions, by what was seen of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// TCP: the client has sent a SYN.
@@ -40,7 +40,7 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// Those of Linux's own connection tracking (`nf_conntrack-sysctl.rst`), with kube-proxy's day
+    /// Timeouts of Linux's own connection tracking (`nf_conntrack-sysctl.rst`), with kube-proxy's day
     /// instead of five for established TCP. One that both sides have ended is kept for as long as
     /// Linux keeps a socket in TIME-WAIT (`TCP_TIMEWAIT_LEN` of `net/tcp.h`).
     ///
@@ -86,7 +86,7 @@ impl Timeouts {
         } = *self;
         let mut phases = [0; Phase::COUNT];
         let mut set = |phase: Phase, seconds| phases[phase as usize] = rate.ticks(seconds);
-        // A half of a connection that opens does not tell these phases apart ([`Phase::longest`]): with a shorter time,
+        // A half of a connection that opens does not separate these phases ([`Phase::longest`]): with a shorter time,
         // what may give way would be taken for over, and new connections would be refused.
         set(Phase::SynSent, tcp_syn_sent.max(tcp_syn_recv).max(tcp_new));
         set(Phase::SynReceived, tcp_syn_recv);

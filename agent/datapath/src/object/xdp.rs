@@ -1,10 +1,10 @@
-//! Whether packets in transit are forwarded where the driver has them.
+//! The options for forwarding packets in transit where the driver has them.
 
 use std::collections::BTreeSet;
 
 use shunt_model::InterfacePattern;
 
-/// Where the XDP program runs.
+/// Place at which the XDP program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
     /// Nowhere.
@@ -18,10 +18,10 @@ pub enum XdpMode {
     Generic,
 }
 
-/// Where packets in transit are forwarded past TC.
+/// Options for forwarding packets in transit past TC.
 #[derive(Debug, Clone, Default)]
 pub struct XdpOptions {
-    /// In which way.
+    /// Mode of the XDP program.
     pub mode: XdpMode,
     /// By which interfaces: uplinks. If there are none, those of the default routes.
     pub interfaces: BTreeSet<InterfacePattern>,

@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::pins::{error::PinError, lasting};
 
-/// Where every distribution mounts it.
+/// Mount point in every distribution.
 const USUAL: &str = "/sys/fs/bpf";
 
 /// The lock of those that mount it, in a directory that only root can write to. Any user can open, and so
@@ -39,7 +39,7 @@ pub(crate) fn ensure(dir: &Path) -> Result<(), PinError> {
     make_folder(dir).map_err(PinError::io("making the directory", dir))
 }
 
-/// Mounts a bpffs at the usual place, unless there is one. Gives whether it has.
+/// Mounts a bpffs at the usual place, unless there is one. Returns whether it has.
 fn mount_at_usual() -> Result<bool, PinError> {
     let usual = Path::new(USUAL);
     let failed = || PinError::io("mounting a bpf file system at", usual);

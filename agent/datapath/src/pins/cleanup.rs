@@ -9,7 +9,7 @@ use crate::pins::{
     lock::Lock,
 };
 
-/// How much was removed.
+/// Counts of removed objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Links: hooks of interfaces, or of a cgroup, that had a program.
@@ -49,7 +49,7 @@ pub(crate) fn cleanup(
     Ok(Some(removed))
 }
 
-/// Removes a directory with its entries, each by `remove`; gives how many they were.
+/// Removes a directory with its entries, each by `remove`; returns how many they were.
 fn empty(folder: &Path, remove: fn(&Path) -> Result<(), PinError>) -> Result<usize, PinError> {
     let mut entries = list(folder)?;
     entries.sort_by_key(|entry| entry.ends_with(LAYOUT));

@@ -25,7 +25,7 @@ pub(crate) const LINKS: &str = "links";
 /// The folder of tables that other programs of the same agent are just given.
 pub(super) const HANDED_OVER: &str = "handed-over";
 
-/// Returns whether tables are pinned at this directory, whoever has pinned them.
+/// Returns whether tables are pinned at this directory, by any process.
 pub fn has_tables(directory: &Path) -> bool {
     directory.join(MAPS).join(LAYOUT).exists()
 }
@@ -42,9 +42,9 @@ pub(crate) struct Pins {
 /// A pinned link.
 #[derive(Debug)]
 pub(crate) struct LinkPin {
-    /// Where it is pinned.
+    /// Path of its pin.
     pub path: PathBuf,
-    /// Of what it is, as its name says; `None` if that says nothing.
+    /// Its place, by its name; `None` if the name shows none.
     pub place: Option<Place>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Place {
     Cgroup(String),
 }
 
-/// What the names of a cgroup's links begin with. Agents that know no such links take them for those
+/// Prefix of the names of a cgroup's links. Agents that know no such links take them for those
 /// of another network namespace, and remove them.
 const CGROUP: &str = "cgroup-";
 
@@ -73,7 +73,7 @@ impl Pins {
     ///
     /// # Errors
     ///
-    /// If it cannot be made or somebody else has it.
+    /// If it cannot be made or another process has it.
     pub(crate) fn open(dir: &Path) -> Result<Self, PinError> {
         bpffs::ensure(dir)?;
         let lock = Lock::take(dir)?;
@@ -99,12 +99,12 @@ impl Pins {
         })
     }
 
-    /// Where tables are pinned while other programs of ours are given them.
+    /// Returns the directory in which tables are pinned while other programs of ours are given them.
     pub(crate) fn handed_over(&self) -> PathBuf {
         self.dir.join(HANDED_OVER)
     }
 
-    /// Where the table of this name is pinned, or is to be.
+    /// Returns the path at which the table of this name is pinned, or is to be.
     pub(crate) fn map(&self, name: &str) -> PathBuf {
         self.dir.join(MAPS).join(name)
     }
@@ -115,7 +115,7 @@ impl Pins {
         MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))
     }
 
-    /// What the kernel says of the table that is pinned under this name, if one is.
+    /// Returns the kernel's description of the table that is pinned under this name, if one is.
     pub(crate) fn map_info(&self, name: &str) -> Result<Option<MapInfo>, PinError> {
         let path = self.map(name);
         if !path.exists() {
@@ -126,13 +126,13 @@ impl Pins {
             .map_err(PinError::object("looking at the table", &path))
     }
 
-    /// Where the link of the hook of this name of the interface with this index is to be pinned.
+    /// Returns the path for the link of the hook of this name of the interface with this index.
     pub(crate) fn link(&self, index: u32, hook: &str) -> PathBuf {
         let name = format!("{}-{index}-{hook}", self.namespace);
         self.dir.join(LINKS).join(name)
     }
 
-    /// Where the link of the cgroup's hook of this name is to be pinned.
+    /// Returns the path for the link of the cgroup's hook of this name.
     pub(crate) fn cgroup_link(&self, hook: &str) -> PathBuf {
         self.dir.join(LINKS).join(format!("{CGROUP}{hook}"))
     }
@@ -175,7 +175,7 @@ impl Pins {
         remove(&self.map(name))
     }
 
-    /// Removes the tables that are not to be `kept`, by name. Gives how many they were.
+    /// Removes the tables that are not to be `kept`, by name. Returns how many they were.
     pub(super) fn remove_tables_but(&self, kept: &[&str]) -> Result<usize, PinError> {
         let mut removed = 0;
         for path in list(&self.dir.join(MAPS))? {
@@ -211,7 +211,7 @@ pub(crate) fn draft(name: &str) -> String {
     format!("{name}-new")
 }
 
-/// What the name of a link says.
+/// Returns the place that the name of a link shows.
 pub(crate) fn place(path: &Path) -> Option<Place> {
     let name = path.file_name().and_then(OsStr::to_str)?;
     if let Some(hook) = name.strip_prefix(CGROUP) {

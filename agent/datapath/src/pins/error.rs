@@ -14,9 +14,9 @@ pub enum PinError {
     /// A file operation failed.
     #[error("{what} {} failed: {source}{}", path.display(), advice(source))]
     Io {
-        /// What was tried.
+        /// Attempt that failed.
         what: &'static str,
-        /// With which file.
+        /// Path of its file.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -42,9 +42,9 @@ pub enum PinError {
     /// Another process mounts a bpf file system, and does not come to an end.
     #[error("cannot mount a bpf file system at {}: {source}", path.display())]
     Lock {
-        /// Where.
+        /// Mount point.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         source: LockError,
     },
     /// The pinned tables are of another version of Shunt.
@@ -54,15 +54,15 @@ pub enum PinError {
     Incompatible {
         /// The directory.
         path: PathBuf,
-        /// What was found, and what this version has.
+        /// Version or value that was found, and that of this version.
         difference: String,
     },
     /// The kernel refused something about a pinned object.
     #[error("{what} {} failed: {source}", path.display())]
     Object {
-        /// What was tried.
+        /// Attempt that failed.
         what: &'static str,
-        /// With which pin.
+        /// Path of its pin.
         path: PathBuf,
         /// The kernel's reason.
         source: Box<dyn std::error::Error + Send + Sync>,

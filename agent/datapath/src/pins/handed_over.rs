@@ -22,7 +22,7 @@ impl HandedOver {
         Ok(Self(path))
     }
 
-    /// Where something of this name is to be.
+    /// Returns the path for something of this name.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

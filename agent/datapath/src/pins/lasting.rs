@@ -1,4 +1,4 @@
-//! Whether pins outlive the agent: a bpf file system that only the agent's own mounts have ends with it.
+//! A check that pins outlive the agent: a bpf file system that only the agent's own mounts have ends with it.
 
 use std::{fs, io, path::Path};
 
@@ -15,10 +15,10 @@ const OF_FIRST: &str = "/proc/1/mountinfo";
 const OF_OURS: &str = "/proc/self/mountinfo";
 
 const PROCESS_IDS: &str = "/proc/self/ns/pid";
-/// What that leads to on the host (`PROC_PID_INIT_INO` of include/linux/proc_ns.h).
+/// Target of that on the host (`PROC_PID_INIT_INO` of include/linux/proc_ns.h).
 const OF_HOST: &str = "pid:[4026531836]";
 
-/// Refuses a bpf file system, which is at `place`, if it ends with the agent. `is_new` says that the agent has mounted it.
+/// Refuses a bpf file system, which is at `place`, if it ends with the agent. `is_new`: the agent has mounted it.
 ///
 /// What is hidden from the agent (`hidepid`, `ProtectProc=`) is no reason to refuse anything.
 pub(super) fn check(place: &Path, is_new: bool) -> Result<(), PinError> {
@@ -31,7 +31,7 @@ pub(super) fn check(place: &Path, is_new: bool) -> Result<(), PinError> {
         return Ok(());
     };
     let is_known = of_first.iter().any(|mount| mount.majmin == device);
-    // A container's first process may be the agent itself, which tells nothing. Its mounts are the host's as well
+    // A container's first process may be the agent itself, which shows nothing. Its mounts are the host's as well
     // where they are shared, and those that were there before the agent were given to it.
     let is_kept = !is_new || has_process_ids_of_host() || is_shared(&device);
     if is_known && is_kept {
@@ -40,7 +40,7 @@ pub(super) fn check(place: &Path, is_new: bool) -> Result<(), PinError> {
     Err(PinError::Vanishing(place.to_owned()))
 }
 
-/// Returns whether the first process that the agent sees is the host's. So it is if nobody says otherwise.
+/// Returns whether the first process that the agent sees is the host's, or true if that cannot be read.
 fn has_process_ids_of_host() -> bool {
     fs::read_link(PROCESS_IDS).map_or(true, |namespace| namespace == Path::new(OF_HOST))
 }

@@ -1,4 +1,4 @@
-//! Which version of the tables is pinned, and whether this agent can adopt them.
+//! The version of the pinned tables, and the check whether this agent can adopt them.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use crate::pins::{
     error::PinError,
 };
 
-/// How a table that is pinned has to be laid out.
+/// Layout that a pinned table must have.
 #[derive(Debug)]
 pub(crate) struct TableLayout {
-    /// Which.
+    /// The table.
     pub(crate) map: registry::Map,
     /// The kernel's number of its type.
     pub(crate) kind: u32,
-    /// How long a key is, in bytes.
+    /// Length of a key, in bytes.
     pub(crate) key_size: u32,
-    /// How long a value is, in bytes.
+    /// Length of a value, in bytes.
     pub(crate) value_size: u32,
     /// The flags that it is made with.
     pub(crate) flags: u32,
-    /// How many entries it has; `None` if a setting says so, and the pinned one may have another.
+    /// Number of entries; `None` if a setting gives it, and the pinned one may have another.
     pub(crate) entries: Option<u32>,
-    /// What to do with a pinned one that is another.
+    /// Treatment of a pinned one that differs.
     pub(crate) misfit: Misfit,
 }
 
-/// What becomes of a pinned table that does not fit.
+/// Treatment of a pinned table that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misfit {
     /// It is refused, and with it all that is pinned.
@@ -61,7 +61,7 @@ impl Layout {
     }
 
     /// Removes what else is pinned of tables. It is of another version, whose programs no hook has any
-    /// more: nobody goes on writing it. Gives how many tables that were.
+    /// more: no program goes on writing it. Returns the number of those tables.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Layout {
 }
 
 impl TableLayout {
-    /// What is other than it has to be, in words.
+    /// Describes what is other than it has to be, in words.
     fn difference(&self, info: &MapInfo) -> Option<String> {
         let kind = info.map_type().map_or(0, |kind| kind as u32);
         let found = [
@@ -144,7 +144,7 @@ fn incompatible(pins: &Pins, difference: String) -> PinError {
     }
 }
 
-/// What the table at `path` says; `None` if it is another kind of table.
+/// Returns the stamp in the table at `path`; `None` if it is another kind of table.
 fn read(path: &Path) -> Result<Option<Stamp>, PinError> {
     let failed = || PinError::object("reading the table", path);
     let data = MapData::from_pin(path).map_err(failed())?;
@@ -154,7 +154,7 @@ fn read(path: &Path) -> Result<Option<Stamp>, PinError> {
     array.get(&0, 0).map(Some).map_err(failed())
 }
 
-/// Pins a table that says `stamp`; it has its content before it has its name.
+/// Pins a table with `stamp`; it has its content before it has its name.
 fn write(path: &Path, stamp: Stamp) -> Result<(), PinError> {
     let failed = || PinError::object("pinning the table", path);
     let mut array = Array::<_, Stamp>::create(1, 0).map_err(failed())?;

@@ -19,12 +19,12 @@ use crate::pins::error::PinError;
 /// A lock on the directory itself: it ends with the process, leaves no file, and holds for
 /// everyone who sees the directory, in whatever container. A bpf file system has no files that could be locked.
 ///
-/// Whoever can open the directory can hold the lock, so the directory has mode 0700.
+/// Any process that can open the directory can hold the lock, so the directory has mode 0700.
 #[derive(Debug)]
 pub(super) struct Lock(Flock<File>);
 
 impl Lock {
-    /// Takes the directory, which exists, unless somebody has it.
+    /// Takes the directory, which exists, unless another process has it.
     pub(super) fn take(dir: &Path) -> Result<Self, PinError> {
         let open = || File::open(dir).map_err(PinError::io("opening", dir));
         let in_use = |file: &File| PinError::InUse {

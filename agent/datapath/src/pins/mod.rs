@@ -1,4 +1,4 @@
-//! What outlives the agent: tables, programs and links, pinned below one directory of a bpffs.
+//! The objects that outlive the agent: tables, programs and links, pinned below one directory of a bpffs.
 //!
 //! ```text
 //! maps/NAME                      a table of the object, or LAYOUT

@@ -1,4 +1,4 @@
-//! Who has which part of a table: single indexes and contiguous ranges.
+//! The owners of a table's parts: single indexes and contiguous ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,12 +38,12 @@ impl IndexAllocator {
         }
     }
 
-    /// How many indexes are free.
+    /// Returns the number of free indexes.
     pub(crate) fn free_count(&self) -> u32 {
         self.freed.len() as u32 + self.capacity - self.next
     }
 
-    /// An index that nobody has, or `None` if there is none.
+    /// An index without an owner, or `None` if there is none.
     pub(crate) fn allocate(&mut self) -> Option<u32> {
         self.freed.pop().or_else(|| {
             (self.next < self.capacity).then(|| {
@@ -96,7 +96,7 @@ impl RangeAllocator {
         allocator
     }
 
-    /// How much is free, in however many pieces.
+    /// Returns the number of free indexes, in any number of pieces.
     pub(crate) fn free_count(&self) -> u32 {
         self.by_offset.values().sum()
     }

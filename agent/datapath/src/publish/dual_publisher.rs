@@ -78,7 +78,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         self.families
     }
 
-    /// Publishes `changes`, and gives the number of writes.
+    /// Publishes `changes`, and returns the number of writes.
     ///
     /// All of it or nothing: first each family's tables take what no packet looks at, slices,
     /// backends, source ranges, and reserve their room; then each takes its new frontends; and
@@ -170,7 +170,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         self.v6.set_ready(tables.clone());
     }
 
-    /// What the Maglev tables are to be made of that publishing `changes` has to make, where there is room
+    /// Returns the recipes of the Maglev tables that publishing `changes` has to make, where there is room
     /// for them.
     pub fn lacking_tables(&self, changes: &Changes) -> HashSet<Recipe> {
         let families = self.families;
@@ -192,7 +192,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
     }
 
     /// Makes `snapshot` all there is, whatever the tables hold: they are read back, and what is
-    /// right in them is not touched. Gives the number of writes. All of it or nothing, as
+    /// right in them is not touched. Returns the number of writes. All of it or nothing, as
     /// [`Self::publish`] does.
     ///
     /// # Errors
@@ -259,7 +259,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         carry_out(v4, v6)
     }
 
-    /// A number that grows whenever connections have to be told that their backend is gone.
+    /// A number that grows whenever connections have to be notified that their backend is gone.
     pub const fn departures(&self) -> u64 {
         self.v4.departures() + self.v6.departures()
     }
@@ -312,7 +312,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         Ok(frontends)
     }
 
-    /// Returns whether the tables hold no frontend, whoever put it there.
+    /// Returns whether the tables hold no frontend from any writer.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         Ok(self.v4.tables().frontends()?.is_empty() && self.v6.tables().frontends()?.is_empty())
     }
 
-    /// How full the tables of frontends, slots and backends are.
+    /// Returns the use of the tables of frontends, slots and backends.
     pub fn table_use(&self) -> Vec<TableUse> {
         [self.v4.table_use(), self.v6.table_use()].concat()
     }
@@ -384,7 +384,7 @@ fn lacking<F: FromIp>(
     sets.filter_map(|set| publisher.lacks(set)).collect()
 }
 
-/// What of a change is of family `F`: entries of its frontend table.
+/// Part of a change for family `F`: entries of its frontend table.
 struct OfFamily<'a, F: FromIp> {
     wanted: Vec<(FrontendKey<F>, &'a Frontend)>,
     removed: Vec<FrontendKey<F>>,

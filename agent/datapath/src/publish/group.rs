@@ -11,10 +11,10 @@ use shunt_model::{
 
 use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
 
-/// Which service port.
+/// Identity of a service port.
 ///
 /// Backends belong to a service port: its frontends share them, and a connection that remembers
-/// one is told when it leaves this service, even if it stays in another.
+/// one is notified when it leaves this service, even if it stays in another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GroupKey {
     service: Arc<ServiceId>,
@@ -78,17 +78,17 @@ impl GroupKey {
 /// Slots in the table that select from a set.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    /// What they select from; slot `i` names backend `i`, and one behind them the share that is refused.
+    /// Set that they select from; slot `i` names backend `i`, and one behind them the share that is refused.
     pub set: Arc<BackendSet>,
-    /// Where they begin.
+    /// Offset of the first one.
     pub offset: u32,
-    /// How many they are.
+    /// Number of slots.
     pub count: u32,
-    /// The Maglev table by which they are selected, of which the slot behind them tells.
+    /// The Maglev table by which they are selected, which the slot behind them names.
     pub table: Option<Arc<MaglevTable>>,
 }
 
-/// Where the slots of a slice are.
+/// Place of the slots of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Extent {
     pub offset: u32,
@@ -98,7 +98,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Where a cell says that they are.
+    /// Returns the place that a cell names.
     pub(crate) const fn of(cell: Cell) -> Self {
         Self {
             offset: cell.offset(),
@@ -114,7 +114,7 @@ impl Extent {
 }
 
 impl Slice {
-    /// Where its slots are.
+    /// Returns the place of its slots.
     pub(crate) const fn extent(&self) -> Extent {
         Extent {
             offset: self.offset,
@@ -206,7 +206,7 @@ pub(crate) fn table_entry<F: FromIp>(
     })
 }
 
-/// What a service port has in the tables.
+/// Entries of a service port in the tables.
 #[derive(Debug)]
 pub(crate) struct Group<A> {
     /// The number that stands beside each of its backends.

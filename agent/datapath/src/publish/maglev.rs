@@ -23,16 +23,16 @@ use shunt_model::{
 
 use crate::maps::{family::FromIp, tables::Tables};
 
-/// How much of the slots tables have is not for Maglev tables: one part of so many.
+/// Part of the slots that is not for Maglev tables: one in so many.
 pub(crate) const RESERVE: u32 = 4;
 
-/// Who stands for the share that is refused: an address and a port that no backend has.
+/// Stand-in for the share that is refused: an address and a port that no backend has.
 const NOBODY: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The Maglev tables that there are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MaglevUse {
-    /// How many; frontends with the same backends share one.
+    /// Number of tables; frontends with the same backends share one.
     pub tables: u64,
     /// The slots that they take.
     pub slots: u64,
@@ -41,7 +41,7 @@ pub struct MaglevUse {
 }
 
 impl MaglevUse {
-    /// Those of both.
+    /// Returns the tables of both.
     #[must_use]
     pub(crate) fn and(mut self, other: Self) -> Self {
         let Self {
@@ -56,7 +56,7 @@ impl MaglevUse {
     }
 }
 
-/// What a table is made of, and nothing else: whoever makes it, and wherever, makes the same.
+/// All inputs of a table: every process that makes it, anywhere, makes the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Recipe {
     members: Arc<[Member]>,
@@ -93,7 +93,7 @@ pub(crate) struct MaglevTable {
 }
 
 impl Recipe {
-    /// What the table of the set is to be made of; `None` if it needs none: where one backend at most
+    /// Returns the recipe of the set's table; `None` if it needs none: where one backend at most
     /// takes connections, nothing is to be chosen.
     pub(crate) fn of(set: &BackendSet) -> Option<Self> {
         let size = set.maglev?;
@@ -132,7 +132,7 @@ impl Recipe {
         if self.members.len() <= 1 << 8 { 1 } else { 2 }
     }
 
-    /// How many slots the table takes; `None` if there is no such table.
+    /// Returns the number of slots that the table takes; `None` if there is no such table.
     pub(crate) fn slots(&self) -> Option<u32> {
         if self.members.len() > MOST_BACKENDS {
             return None;
@@ -140,7 +140,7 @@ impl Recipe {
         extent(self.size.get(), self.width())
     }
 
-    /// How many entries the table has, which is what making it takes its time for.
+    /// Returns the number of the table's entries, which the time to make it depends on.
     pub const fn entries(&self) -> u32 {
         self.size.get()
     }
@@ -177,13 +177,13 @@ impl Recipe {
         range.and_then(|range| sealed(tables, range)) == Some(self.fingerprint())
     }
 
-    /// What its seal says that it was made of.
+    /// Returns the fingerprint of its inputs, as it is in its seal.
     pub(crate) fn fingerprint(&self) -> u64 {
         fingerprint(&self.members, self.size)
     }
 }
 
-/// What the table in these slots (offset, count) was made of, if it is as it was when it was sealed.
+/// Returns the fingerprint of the table in these slots (offset, count), if it is as it was when it was sealed.
 pub(crate) fn sealed<F: FromIp>(
     tables: &impl Tables<F>,
     (offset, count): (u32, u32),
@@ -196,12 +196,12 @@ pub(crate) fn sealed<F: FromIp>(
 }
 
 impl MaglevTable {
-    /// How many slots it takes.
+    /// Returns the number of slots that it takes.
     pub(crate) fn count(&self) -> u32 {
         self.recipe.slots().unwrap_or_default()
     }
 
-    /// What stands behind a slice that selects by it.
+    /// Returns the slot behind a slice that selects by it.
     pub(crate) fn header(&self, affinity: u32) -> Slot {
         let Self { recipe, offset } = self;
         bytemuck::cast(Header {
@@ -213,7 +213,7 @@ impl MaglevTable {
     }
 }
 
-/// How many slots a table takes with its seal.
+/// Returns the number of slots of a table with its seal.
 fn extent(size: u32, width: u32) -> Option<u32> {
     let per_slot = (size_of::<Slot>() as u32).checked_div(width)?;
     size.div_ceil(per_slot).checked_add(1)

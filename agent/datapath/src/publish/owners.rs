@@ -1,5 +1,5 @@
 //! The numbers of a family's service ports, by which their backends and the clients of these are
-//! told apart. Nobody keeps them but the backend table, where the next agent finds them.
+//! distinguished. Only the backend table keeps them, where the next agent finds them.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use crate::publish::group::GroupKey;
 /// The bits of a number; those below are the backend's own.
 const BITS: u32 = Backend::<V4>::OWNER;
 
-/// Which numbers are not free.
+/// The numbers that are not free.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// Those that a service port has.
+    /// Numbers of service ports.
     taken: HashSet<u32>,
-    /// Those that were found in the table: a client may be remembered with one.
+    /// Numbers that were found in the table: a client may be remembered with one.
     found: HashSet<u32>,
 }
 
@@ -29,7 +29,7 @@ impl Owners {
     }
 
     /// A number for the service port, which no other one has: this one, if it was its number
-    /// `before` and nobody has taken it meanwhile.
+    /// `before` and no other one has taken it meanwhile.
     pub(crate) fn take(&mut self, key: &GroupKey, before: Option<u32>) -> u32 {
         let owner = before
             .filter(|owner| !self.taken.contains(owner))
@@ -38,7 +38,7 @@ impl Owners {
         owner
     }
 
-    /// The number belongs to nobody any more. Whoever is remembered with it is remembered with a
+    /// The number has no owner any more. A client that is remembered with it is remembered with a
     /// backend that is gone.
     pub(crate) fn release(&mut self, owner: u32) {
         self.taken.remove(&owner);

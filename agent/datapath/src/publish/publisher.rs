@@ -11,9 +11,9 @@
 //!    old slices, backends, indexes and source ranges is free ([`Publisher::free_retired`]).
 //!
 //! After every single write, each frontend is what it was before the change or what it is after.
-//! Only the steps up to 2 can fail. What step 1 wrote nobody has seen, and what step 2 inserted is
+//! Only the steps up to 2 can fail. What step 1 wrote no packet has seen, and what step 2 inserted is
 //! removed again. Step 1 is [`Publisher::stage`]; the others are those of the [`Change`] that it
-//! gives, so that the two families take their steps together
+//! returns, so that the two families take their steps together
 //! ([`DualPublisher`](super::DualPublisher)).
 //!
 //! What the tables hold when a publisher begins, and what others did to them since, it learns at
@@ -60,7 +60,7 @@ pub(crate) struct Publisher<F: Family, T> {
     groups: HashMap<GroupKey, Group<F::Address>>,
     owners: Owners,
     maglev: HashMap<Recipe, Arc<MaglevTable>>,
-    /// Those that need not be made for the change that is at hand.
+    /// Tables that need not be made for the change that is at hand.
     ready: ReadyTables,
     /// True if a table was given up, or did not fit.
     wants_tables: bool,
@@ -87,7 +87,7 @@ struct Published {
     slice: Arc<Slice>,
 }
 
-/// What packets may still be reading.
+/// Replaced entries that packets may still be reading.
 #[derive(Debug, Default)]
 struct Retired {
     /// (offset, count) each.
@@ -128,7 +128,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         }
     }
 
-    /// As [`Self::counting`], and nobody asks for the counts.
+    /// As [`Self::counting`], and the counts are not read.
     #[cfg(test)]
     pub(crate) fn new(tables: T) -> Self {
         use crate::{maps::service_table::FrontendsOf, publish::services::Services};
@@ -160,12 +160,12 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         &self.tables.tables
     }
 
-    /// How many writes were made to them.
+    /// Returns the number of writes to them.
     pub(crate) const fn writes(&self) -> u64 {
         self.tables.writes()
     }
 
-    /// How many backends have got a new generation because they left, or were emptied after that.
+    /// Returns the number of backends that have got a new generation because they left, or were emptied after that.
     pub(crate) const fn departures(&self) -> u64 {
         self.tables.departures()
     }

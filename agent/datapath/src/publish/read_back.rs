@@ -1,4 +1,4 @@
-//! What is live: the frontends that packets find in the kernel's tables, whoever put them there.
+//! The live frontends: those that packets find in the kernel's tables, from any writer.
 //!
 //! Nothing that is read is believed. Where an index lies outside its table, the frontend is shown
 //! with the backends that can be read, and equals nothing that anyone wanted.
@@ -27,22 +27,22 @@ use self::{
 /// A frontend in the kernel's tables.
 #[derive(Debug, Clone)]
 pub struct LiveFrontend {
-    /// What clients connect to.
+    /// Address, port and protocol that clients connect to.
     pub key: LiveKey,
-    /// Where connections go, in the order of the slots. Frontends of one slice share the list.
+    /// Backends of its connections, in the order of the slots. Frontends of one slice share the list.
     pub backends: Arc<[Backend]>,
-    /// What each backend's share of new connections is counted by: its weight, or its share of a split in
+    /// Share of each backend in new connections: its weight, or its share of a split in
     /// parts of 2^32, together with what is refused.
     pub shares: Arc<[u32]>,
-    /// How many connections each backend was chosen for, through any frontend of the service port.
+    /// Number of connections that each backend was chosen for, through any frontend of the service port.
     pub connections: Arc<[u64]>,
     /// The share that is refused; 0: none.
     pub refused: u32,
     /// Session affinity in seconds since the last connection; 0 is off.
     pub affinity_timeout: u32,
-    /// Who may use it, sorted; empty: everyone.
+    /// Clients that may use it, sorted; empty: everyone.
     pub sources: Vec<IpNet>,
-    /// What clients on this node have in its place.
+    /// Frontend in its place for clients on this node.
     pub this_node: Option<Box<LiveFrontend>>,
     /// The frontend in its place for packets that may be of connections to draining backends.
     pub with_draining: Option<Box<LiveFrontend>>,
@@ -152,7 +152,7 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
     Ok(frontends)
 }
 
-/// The source ranges by frontend, the scope telling which list it is, each list sorted. What is
+/// The source ranges by frontend, the scope showing which list it is, each list sorted. What is
 /// no range is left out.
 fn read_sources<F: FromIp, T: Tables<F>>(
     tables: &T,
@@ -172,7 +172,7 @@ fn read_sources<F: FromIp, T: Tables<F>>(
     Ok(sources)
 }
 
-/// What the slots of a slice say.
+/// Contents of the slots of a slice.
 struct LiveSlice {
     backends: Arc<[Backend]>,
     shares: Arc<[u32]>,

@@ -1,4 +1,4 @@
-//! Which service port has which index in the tables of what is counted.
+//! The indexes of service ports in the tables of what is counted.
 //!
 //! An index is given to another service port only after a grace period, so no packet is on its way that
 //! counts for the one before. Connections remember service ports for longer than that: each use of an
@@ -27,7 +27,7 @@ use crate::{
     publish::group::GroupKey,
 };
 
-/// What was counted of a service port.
+/// Counts of a service port.
 #[derive(Debug, Clone)]
 pub struct CountedService {
     /// The service.
@@ -53,7 +53,7 @@ pub(crate) struct FamilyServices {
 #[derive(Debug)]
 struct Known {
     number: ServiceNumber,
-    /// Whether frontends of IPv4 use it, and of IPv6.
+    /// True if frontends of IPv4 use it, and of IPv6.
     used: [bool; 2],
 }
 
@@ -61,21 +61,21 @@ struct Known {
 struct Directory {
     table: Box<dyn ServiceTable>,
     known: HashMap<GroupKey, Known>,
-    /// What an earlier agent left, by fingerprint.
+    /// Numbers that an earlier agent left, by fingerprint.
     found: HashMap<u64, ServiceNumber>,
     /// Indexes that can be given out, that first which has been free for the longest.
     free: VecDeque<u32>,
-    /// Those that packets may still count at.
+    /// Indexes that packets may still count at.
     retired: Vec<u32>,
-    /// Which use the first use of an index is. By chance: connections may remember numbers of tables that
+    /// Generation of the first use of an index. By chance: connections may remember numbers of tables that
     /// were removed.
     first_generation: u32,
-    /// True if it was said that there is no room.
+    /// True if it was logged that there is no room.
     is_full: bool,
 }
 
 impl Services {
-    /// Those that the tables have.
+    /// Returns the service ports that the tables have.
     pub(crate) fn of(table: impl ServiceTable + 'static) -> Arc<Self> {
         let mut found = HashMap::new();
         let mut free = VecDeque::new();
@@ -114,7 +114,7 @@ impl Services {
         }
     }
 
-    /// What was counted of each service port, sorted by name. One that ends meanwhile may be left out.
+    /// Returns the counts of each service port, sorted by name. One that ends meanwhile may be left out.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Services {
             .collect()
     }
 
-    /// How many indexes are taken, also by service ports that have just ended.
+    /// Returns the number of indexes that are taken, also by service ports that have just ended.
     pub(crate) fn table_use(&self) -> TableUse {
         let directory = self.lock();
         let capacity = directory.table.capacity().min(ServiceNumber::LIMIT);
@@ -175,7 +175,7 @@ impl Services {
     }
 
     fn lock(&self) -> MutexGuard<'_, Directory> {
-        // Nothing in it is half done when somebody panics.
+        // Nothing in it is half done when a thread panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -219,7 +219,7 @@ impl FamilyServices {
         }
     }
 
-    /// What was released before the last grace period can be given out again.
+    /// Frees the indexes that were released before the last grace period.
     pub(crate) fn free_retired(&self) {
         let mut directory = self.services.lock();
         let Directory { free, retired, .. } = &mut *directory;
@@ -301,7 +301,7 @@ impl Directory {
         }
     }
 
-    /// Frontends of one family do not use the service port. Gives its number if nobody does.
+    /// Frontends of one family do not use the service port. Returns its number if no family does.
     fn forget(&mut self, key: &GroupKey, place: usize) -> Option<ServiceNumber> {
         let known = self.known.get_mut(key)?;
         known.used[place] = false;

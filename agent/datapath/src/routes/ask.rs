@@ -52,7 +52,7 @@ impl Family {
     }
 }
 
-/// Where the routes of one prefix lead: their kinds, and what they say of it.
+/// Routes of one prefix: their kinds, and their attributes.
 pub(super) type Leads = Vec<(RouteType, Vec<RouteAttribute>)>;
 
 /// The routes to other hosts, of all tables.

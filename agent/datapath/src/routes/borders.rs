@@ -1,4 +1,4 @@
-//! Where the ways to addresses may begin to differ: at the prefixes of routes and of rules.
+//! The borders at which ways to addresses may begin to differ: at the prefixes of routes and of rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use ipnet::IpNet;
 
-/// The routes of one family: of each table, of each prefix, where its routes lead. `L` says that.
+/// The routes of one family: of each table, of each prefix, where its routes lead, as an `L`.
 pub(super) type Routes<L> = BTreeMap<u32, BTreeMap<IpNet, L>>;
 
 /// Returns the prefixes at whose borders ways may differ. A route that leads where the one around it leads makes none,

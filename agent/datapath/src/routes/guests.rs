@@ -13,10 +13,10 @@ use crate::{
     routes::{ask::Leads, borders::Routes},
 };
 
-/// What a route out of an interface leads to.
+/// Guests that a route out of an interface leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// One guest: a network on such a pair may be one of the host itself, which is somebody's guest then.
+    /// One guest: a network on such a pair may be one of the host itself, which is a guest itself then.
     Guest,
     /// Guests alone.
     Guests,

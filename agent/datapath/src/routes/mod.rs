@@ -1,8 +1,8 @@
-//! What the kernel's routes say of addresses, followed by a thread: the ways to those elsewhere, and which are guests'
+//! The kernel's routes to addresses, followed by a thread: the ways to those elsewhere, and which are guests'
 //! of this host.
 //!
-//! The kernel says no more of a route than it is asked for, by address. So the thread takes the borders of all routes and
-//! rules, and asks the kernel for one address between them each.
+//! The kernel returns no more of a route than it is asked for, by address. So the thread takes the borders of all
+//! routes and rules, and asks the kernel for one address between them each.
 
 mod ask;
 mod borders;
@@ -57,7 +57,7 @@ const MOST_ROUTES: usize = 16_384;
 /// The most borders for which the kernel is asked.
 const MOST_BORDERS: usize = 4096;
 
-/// How many times as long as it looked the thread rests: it has at most a twentieth of a processor.
+/// Rest of the thread, in multiples of the time that it looked: it has at most a twentieth of a processor.
 const REST: u32 = 19;
 
 /// The shortest rest: changes come in groups.
@@ -66,13 +66,13 @@ const LEAST_REST: Duration = Duration::from_millis(50);
 /// The longest wait for a message before all is looked at again.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// What the routes say.
+/// Ways and guests that the routes show.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
     /// The ways by prefix. The longest prefix of an address counts, and one has none with the way of the next shorter
     /// one.
     pub(crate) ways: BTreeMap<IpNet, Way>,
-    /// The networks of this host's pods and guests, as far as routes tell.
+    /// The networks of this host's pods and guests, as far as routes show them.
     pub guests: BTreeSet<IpNet>,
     /// True if IPv4's routes may be others for a backend's packet than for the same from its frontend.
     pub(crate) are_by_sender_v4: bool,
@@ -84,7 +84,7 @@ pub struct Known {
 ///
 /// # Errors
 ///
-/// If the kernel tells nothing, or there is no thread.
+/// If the kernel reports nothing, or there is no thread.
 pub(crate) fn follow() -> io::Result<watch::Receiver<Arc<Known>>> {
     let mut messages = Messages::open(GROUPS)?;
     let (sender, known) = watch::channel(Arc::new(look()));
@@ -108,7 +108,7 @@ pub(crate) fn follow() -> io::Result<watch::Receiver<Arc<Known>>> {
     Ok(known)
 }
 
-/// Says whether a message may be about a change of ways.
+/// Returns whether a message may be about a change of ways.
 fn note(message: &[u8]) -> Noted {
     // Messages of bridges, about their ports, have a family.
     let is_of_port = kind(message) == Some(RTM_NEWLINK) && message.get(16) != Some(&0);

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-/// Whoever rings does not wait for whoever hears.
+/// A thread that rings does not wait for the one that hears.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     state: Mutex<State>,
     changed: Condvar,
-    /// Nobody who rests wakes up for a ring.
+    /// A ring does not wake a thread that rests.
     over: Condvar,
 }
 
@@ -21,7 +21,7 @@ struct State {
     is_over: bool,
 }
 
-/// What was heard.
+/// Result of listening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// The bell was rung since it was heard last.
@@ -35,13 +35,13 @@ pub(crate) enum Heard {
 impl Bell {
     /// Rings.
     pub(crate) fn ring(&self) {
-        // Whoever was told of a ring before has not heard it yet, and hears this one with it.
+        // A listener that was woken by a ring before has not heard it yet, and hears this one with it.
         if !mem::replace(&mut self.state().is_rung, true) {
             self.changed.notify_one();
         }
     }
 
-    /// Says that whoever listens need not any more.
+    /// Ends listening: the bell will not ring any more.
     pub(crate) fn end(&self) {
         self.state().is_over = true;
         self.changed.notify_one();

@@ -43,7 +43,7 @@ impl Coverage {
 }
 
 impl Covered {
-    /// Returns true if the programs run for sockets of this cgroup. `None` is a kernel that does not tell it.
+    /// Returns true if the programs run for sockets of this cgroup. `None` is a kernel that does not return it.
     pub(crate) fn has(&self, cgroup: Option<u64>) -> bool {
         match self {
             Self::All => true,

@@ -13,7 +13,7 @@ use crate::sweep::{
 /// Stale sockets stay.
 #[derive(Debug, Error)]
 pub(crate) enum SweepError {
-    /// The kernel does not tell of sockets.
+    /// The kernel does not list sockets.
     #[error("the kernel does not list sockets: {0}")]
     List(io::Error),
     /// It cannot do what is needed.

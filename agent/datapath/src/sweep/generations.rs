@@ -1,4 +1,4 @@
-//! The generations of backends, read beside whoever writes them.
+//! The generations of backends, read while others write them.
 
 use std::mem::offset_of;
 
@@ -11,7 +11,7 @@ use crate::{
     sys::shared_words::SharedWords,
 };
 
-/// How many bytes a word has.
+/// Number of bytes in a word.
 const WORD: usize = size_of::<u64>();
 
 /// The backend tables of both families, of which the generations are read.
@@ -29,10 +29,10 @@ struct Table {
     place: Place,
 }
 
-/// Where an entry has its generation.
+/// Place of the generation in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// How many words there are from one entry to the next: the kernel rounds an entry up.
+    /// Number of words from one entry to the next: the kernel rounds an entry up.
     stride: usize,
     /// In which of them it is.
     word: usize,

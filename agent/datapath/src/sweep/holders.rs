@@ -8,7 +8,7 @@ use std::{
 
 use crate::sys::process_socket::Descriptor;
 
-/// Where the processes of the agent's process namespace are: all of the host's, unless the agent is in a container that
+/// Directory of the processes of the agent's process namespace: all of the host's, unless the agent's container
 /// does not share them (`hostPID`).
 const PROCESSES: &str = "/proc";
 

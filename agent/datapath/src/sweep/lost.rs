@@ -1,4 +1,4 @@
-//! Which UDP sockets reach no backend of their frontend, by what they remember.
+//! The UDP sockets that reach no backend of their frontend, by what they remember.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// What UDP sockets remember: by the socket's cookie and the peer that it has if the pair counts, the frontend and whether
+/// Memory of UDP sockets: by the socket's cookie and the peer that it has if the pair counts, the frontend and whether
 /// the backend is gone. A socket may remember two pairs, and is connected to one of them.
 #[derive(Debug)]
 pub(crate) struct Memory(HashMap<(u64, SocketAddr), (SocketAddr, bool)>);

@@ -38,7 +38,7 @@ const ALIGNMENT: usize = 4;
 /// `sizeof(struct nlmsghdr)`.
 const HEADER: usize = 16;
 
-/// `struct inet_diag_sockid`: which socket, as the kernel tells it and wants to be told.
+/// `struct inet_diag_sockid`: which socket, as the kernel names it and wants it to be named.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub(crate) struct SocketId {
@@ -94,7 +94,7 @@ struct Reply {
 
 const _: () = assert!(size_of::<Reply>() == 72);
 
-/// Which sockets are asked for.
+/// Kind of sockets that are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// `AF_INET` or `AF_INET6`. An IPv6 socket that speaks IPv4 is one of the latter.
@@ -111,12 +111,12 @@ pub(crate) fn kinds(protocol: i32) -> [Kind; 2] {
     })
 }
 
-/// A socket that the kernel told of.
+/// A socket that the kernel has listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Socket {
-    /// How to name it to the kernel.
+    /// Its name in requests to the kernel.
     pub(crate) id: SocketId,
-    /// What it is connected to. That of an IPv6 socket that speaks IPv4 is an IPv4 address.
+    /// Address that it is connected to. That of an IPv6 socket that speaks IPv4 is an IPv4 address.
     pub(crate) peer: SocketAddr,
     /// The lower half of its inode's number.
     pub(crate) inode: u32,
@@ -126,16 +126,16 @@ pub(crate) struct Socket {
     pub(crate) storages: Vec<Connected>,
 }
 
-/// What the kernel answers.
+/// Answer of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A socket that was asked for.
     Socket(Socket),
     /// There are no more, or something went wrong on the way.
     Done(Result<(), Errno>),
-    /// What became of the request with this sequence number.
+    /// Outcome of the request with this sequence number.
     Outcome(u32, Result<(), Errno>),
-    /// Something that nobody asked for.
+    /// A message that was not asked for.
     Other,
 }
 
@@ -275,7 +275,7 @@ fn of_kind(
         .filter(move |attribute| !matches!(attribute, Ok(other) if other.kind() != kind))
 }
 
-/// What a negative errno says, with which both an error and the end of a dump begin.
+/// Returns the result that a negative errno stands for, with which both an error and the end of a dump begin.
 fn outcome(payload: &[u8]) -> Result<Result<(), Errno>, Malformed> {
     let code = payload.first_chunk().ok_or(Malformed)?;
     Ok(match i32::from_ne_bytes(*code) {

@@ -1,7 +1,7 @@
 //! UDP sockets of processes that are connected anew, so that they reach a backend.
 //!
 //! The agent duplicates a socket of another process and connects it to its frontend. The program at `connect` runs for the
-//! socket, by its cgroup and its namespace, whoever calls: it selects a backend as for the process itself. A connected
+//! socket, by its cgroup and its namespace, for any caller: it selects a backend as for the process itself. A connected
 //! socket keeps its local address and port (`__ip4_datagram_connect` of net/ipv4/datagram.c), and what it has received.
 
 use std::{
@@ -67,7 +67,7 @@ pub(crate) enum Stuck {
     NotConnected(io::Error),
 }
 
-/// Connects each socket to its frontend. Gives what became of each, in order.
+/// Connects each socket to its frontend. Returns what became of each, in order.
 pub(crate) fn connect_anew(lost: &[Lost]) -> Vec<Fate> {
     if lost.is_empty() {
         return Vec::new();

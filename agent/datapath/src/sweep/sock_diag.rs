@@ -28,11 +28,11 @@ const RECEIVED: usize = 1 << 16;
 /// The kernel has the answer ready before the request returns, or makes it while it is received.
 const PATIENCE: TimeVal = TimeVal::new(5, 0);
 
-/// How many sockets are destroyed by one request: the answers to all have room in the receive
+/// Number of sockets that are destroyed by one request: the answers to all have room in the receive
 /// buffer as it is by default.
 pub(crate) const BATCH: usize = 64;
 
-/// A socket of `NETLINK_SOCK_DIAG`. It tells of the sockets in the network namespace in which it
+/// A socket of `NETLINK_SOCK_DIAG`. It lists the sockets in the network namespace in which it
 /// was made.
 #[derive(Debug)]
 pub(crate) struct SockDiag {
@@ -120,7 +120,7 @@ impl SockDiag {
 
     fn receive(&mut self) -> io::Result<&[u8]> {
         let Self { socket, buffer, .. } = self;
-        // Each answer is the work of some hundred sockets. Whoever has an event comes first.
+        // Each answer is the work of some hundred sockets. A thread with an event comes first.
         thread::yield_now();
         let received = recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_TRUNC)?;
         buffer

@@ -1,4 +1,4 @@
-//! Which sockets are on a backend that is gone, and what becomes of them.
+//! The sockets on a backend that is gone, and their treatment.
 
 use std::{
     collections::HashMap,
@@ -45,7 +45,7 @@ pub struct StaleSockets {
     pub(crate) bell: Bell,
     udp: UdpSockets,
     destroyed_tcp: AtomicU64,
-    /// Whether a TCP socket was left because its endpoint is only unready.
+    /// True if a TCP socket was left because its endpoint is only unready.
     has_spared: AtomicBool,
     trouble: Mutex<Option<SweepError>>,
 }
@@ -62,17 +62,17 @@ pub(crate) struct Swept {
 /// A TCP connection to a backend that is not in the table any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleConnection {
-    /// What the process asked.
+    /// Frontend that the process connected to.
     pub frontend: SocketAddr,
-    /// What it is connected to.
+    /// Backend that it is connected to.
     pub backend: SocketAddr,
 }
 
-/// Says of each connection whether its endpoint is gone from its service port, and not merely
+/// Returns for each connection whether its endpoint is gone from its service port, and not merely
 /// unable to take new connections: the backend table has neither.
 pub type IsGone = Box<dyn FnMut(Vec<StaleConnection>) -> Vec<bool> + Send>;
 
-/// How many sockets were cured.
+/// Numbers of sockets that were cured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cured {
     /// UDP sockets that were connected to their frontend anew.
@@ -137,7 +137,7 @@ impl StaleSockets {
     }
 
     /// Connects the UDP sockets anew whose backend is gone, or that are older than their frontend. If there is a way to
-    /// tell them, destroys the TCP sockets whose endpoint is gone. Returns how many those were.
+    /// notify them, destroys the TCP sockets whose endpoint is gone. Returns how many those were.
     ///
     /// What the kernel lists may be something else when it is destroyed: each socket is named by
     /// its cookie, its address and its peer's, so that it is not another one, and has not connected
@@ -215,12 +215,12 @@ impl StaleSockets {
         Ok(stale)
     }
 
-    /// Notes how a sweep went. Gives what is wrong, the first time that it is.
+    /// Notes how a sweep went. Returns what is wrong, the first time that it is.
     pub(crate) fn note(&self, swept: Result<Cured, SweepError>) -> Option<String> {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match swept {
             Ok(cured) => {
-                // A sweep that had nothing to destroy says nothing about destroying.
+                // A sweep that had nothing to destroy shows nothing about destroying.
                 let has_destroyed = cured.destroyed_udp + cured.destroyed_tcp > 0;
                 let is_over = has_destroyed || matches!(*trouble, Some(SweepError::List(_)));
                 if is_over {

@@ -15,7 +15,7 @@ use crate::sweep::{
     stale::{Cured, IsGone, StaleSockets},
 };
 
-/// When the thread looks again after it was told, and after it has cured any.
+/// Times after which the thread looks again after a ring of its bell, and after it has cured any.
 ///
 /// The first look comes after the backend's new generation is in the table. It sees every socket
 /// that had connected by then. It can miss two:
@@ -29,7 +29,7 @@ use crate::sweep::{
 ///
 /// A hook that has chosen the backend from a slot before it left, and reads its generation after,
 /// keeps the generation of the removal. That changes once more when the backend's place is
-/// emptied, after a grace period; and the thread is told of that, too.
+/// emptied, after a grace period; and the thread's bell rings for that, too.
 const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
 /// So many times as long as a sweep took, the thread rests after it, so that it takes a quarter of a
@@ -48,7 +48,7 @@ pub struct Sweeper {
 
 impl Sweeper {
     /// Starts the thread, in the network namespace of the calling one. TCP sockets are destroyed if
-    /// `is_gone` says of which the endpoint is.
+    /// `is_gone` is given: those whose endpoint it finds gone.
     ///
     /// A thread of its own, because to list many sockets takes many milliseconds, in which events
     /// must not wait.
@@ -68,13 +68,13 @@ impl Sweeper {
     pub fn stop(self) {
         let Self { sockets, thread } = self;
         sockets.bell.end();
-        // It has nothing to give, and if it has panicked, that was said.
+        // It has nothing to give, and if it has panicked, that was logged.
         drop(thread.join());
     }
 }
 
 fn run(sockets: &StaleSockets, mut is_gone: Option<&mut IsGone>) {
-    // Until it is told, there is nothing to do.
+    // Until the bell rings, there is nothing to do.
     let mut again = [].iter();
     loop {
         match sockets.bell.listen(again.next().copied()) {

@@ -33,7 +33,7 @@ impl BatchAttributes {
     /// pointers are to live buffers of the sizes that the map's keys and values and the count
     /// demand.
     fn call(&mut self, command: libc::c_long) -> io::Result<()> {
-        // SAFETY: the kernel reads and writes the attributes, and the buffers as said above.
+        // SAFETY: the kernel reads and writes the attributes, and the buffers as described above.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -53,7 +53,7 @@ impl BatchAttributes {
 /// Entries that the kernel did not take.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// How many it had taken before the first of them.
+    /// Number of entries that it had taken before the first of them.
     pub inserted: usize,
     /// Why it took no more.
     pub source: io::Error,
@@ -98,7 +98,7 @@ fn update(map: BorrowedFd<'_>, keys: u64, values: u64, count: usize) -> Result<(
         })
 }
 
-/// How many entries are read at once; a bucket of a hash with more cannot be read.
+/// Number of entries that are read at once; a bucket of a hash with more cannot be read.
 const PIECE: usize = 4096;
 
 /// The kernel's place in a table.
@@ -121,7 +121,7 @@ impl Cursor {
         }
     }
 
-    /// Reads up to so many entries to these addresses. Gives how many, and whether they are the last.
+    /// Reads up to so many entries to these addresses. Returns how many, and whether they are the last.
     fn read(
         &mut self,
         map: BorrowedFd<'_>,
@@ -155,7 +155,7 @@ impl Cursor {
     }
 }
 
-/// How long a table's entries are, in bytes, as the kernel copies them.
+/// Length of a table's entries, in bytes, as the kernel copies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntrySize {
     /// A key.
@@ -165,7 +165,7 @@ pub(crate) struct EntrySize {
 }
 
 /// Copies up to so many entries of one table to another. Both are of the same type, and have entries of
-/// this size; nobody changes what the first one has.
+/// this size; no program changes what the first one has.
 ///
 /// # Errors
 ///

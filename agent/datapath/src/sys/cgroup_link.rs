@@ -48,7 +48,7 @@ struct UpdateAttributes {
     old_prog_fd: u32,
 }
 
-/// `struct bpf_link_info` as far as it tells of a link of a cgroup.
+/// `struct bpf_link_info` as far as it describes a link of a cgroup.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Info {
@@ -123,20 +123,20 @@ impl CgroupLink {
             info_len: size_of::<Info>() as u32,
             info: &raw mut info as u64,
         };
-        // SAFETY: the kernel writes at most as many bytes as is said, into a live value that may
+        // SAFETY: the kernel writes at most as many bytes as are given, into a live value that may
         // have any.
         unsafe { call(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
         Ok(info)
     }
 }
 
-/// Makes the call, and gives what it returns.
+/// Makes the call, and returns its result.
 ///
 /// # Safety
 ///
 /// The pointers in `attributes` are to live memory, as the command demands.
 unsafe fn call<T: Pod>(command: bpf_cmd, attributes: &mut T) -> io::Result<i32> {
-    // SAFETY: the kernel reads and writes the attributes, which are as long as is said, and what
+    // SAFETY: the kernel reads and writes the attributes, which are as long as is given, and what
     // they point to.
     let result = unsafe {
         libc::syscall(

@@ -20,7 +20,7 @@ const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_ARRAY_OF_MAPS: u32 = 12;
 
-/// How this kernel waits; found out once.
+/// Way in which this kernel waits; found out once.
 static WAY: OnceLock<Way> = OnceLock::new();
 
 /// There is no way to wait.
@@ -157,7 +157,7 @@ impl MapInMap {
                     inner_map_fd,
                 },
             )?;
-            // SAFETY: the call gives a file descriptor that nobody else has.
+            // SAFETY: the call returns a file descriptor that has no other owner.
             Ok::<_, io::Error>(unsafe { OwnedFd::from_raw_fd(created) })
         };
         let inner = create(BPF_MAP_TYPE_ARRAY, 0)?;
@@ -195,7 +195,7 @@ impl fmt::Debug for MapInMap {
 
 /// Calls `bpf(2)`. The addresses in `attributes` are those of live values of the map's sizes.
 fn bpf(command: libc::c_long, attributes: &impl NoUninit) -> io::Result<libc::c_int> {
-    // SAFETY: the kernel reads the attributes, and what they point to as said above.
+    // SAFETY: the kernel reads the attributes, and what they point to as described above.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -1,4 +1,4 @@
-//! Programs of a few instructions, written by hand, that ask the kernel what no system call tells.
+//! Programs of a few instructions, written by hand, for what no system call of the kernel returns.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ const BPF_PROG_TYPE_SYSCALL: u32 = 31;
 /// A program of that type has to have it.
 const BPF_F_SLEEPABLE: u32 = 1 << 4;
 
-/// What a program is run on.
+/// Input that a program is run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// On bytes that are its context.
@@ -98,7 +98,7 @@ impl Handwritten {
         Ok(Self { program, kind })
     }
 
-    /// Runs it on these bytes, which are what it has made of them then. Gives what it returns.
+    /// Runs it on these bytes, which are what it has made of them then. Returns its result.
     ///
     /// # Errors
     ///

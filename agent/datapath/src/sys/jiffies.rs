@@ -1,12 +1,12 @@
 //! The kernel's jiffies, which the programs date by, as a program reads them.
 //!
-//! No system call gives them: their distance to the monotonic clock is another one at each boot.
+//! No system call returns them: their distance to the monotonic clock is another one at each boot.
 
 use std::io;
 
 use crate::sys::handwritten::{Handwritten, Kind, instruction};
 
-/// Writes what `bpf_jiffies64` gives into its context, a word:
+/// Writes what `bpf_jiffies64` returns into its context, a word:
 ///
 /// ```text
 /// r6 = r1; call bpf_jiffies64; *(u64 *)(r6 + 0) = r0; r0 = 0; exit
@@ -33,7 +33,7 @@ impl Jiffies {
         Handwritten::load(Kind::SystemCall, &PROGRAM).map(Self)
     }
 
-    /// How many there have been, and some that the kernel begins with.
+    /// Returns the number of jiffies so far, and some that the kernel begins with.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ pub fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// How many jiffies a second has, to the nearest: `CONFIG_HZ`. The coarse clocks advance by one
+/// Returns the number of jiffies in a second, to the nearest: `CONFIG_HZ`. The coarse clocks advance by one
 /// jiffy at a time.
 ///
 /// # Errors

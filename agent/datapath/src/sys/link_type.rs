@@ -4,7 +4,7 @@ use std::{io, mem, os::fd::AsRawFd as _, os::unix::net::UnixDatagram};
 
 use libc::IFNAMSIZ;
 
-/// The type of the interface with this name, an `ARPHRD_` of `linux/if_arp.h`. getifaddrs(3) does not say it of those without a link-layer address.
+/// Returns an interface's type, an `ARPHRD_` of `linux/if_arp.h`. getifaddrs(3) omits it without a link-layer address.
 pub(crate) fn link_type(name: &str) -> io::Result<u16> {
     // Any socket will do.
     let socket = UnixDatagram::unbound()?;

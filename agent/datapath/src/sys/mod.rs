@@ -1,4 +1,4 @@
-//! What the kernel and the C library offer that no crate wraps: the agent's only unsafe code;
+//! The interfaces of the kernel and the C library that no crate wraps: the agent's only unsafe code;
 //! and a crash or a slow verifier where a test wants one.
 
 pub(crate) mod batch;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What it shows (`CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`).
+/// Returns its time (`CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`).
 pub(crate) fn monotonic() -> io::Result<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -21,7 +21,7 @@ pub(crate) fn monotonic() -> io::Result<Duration> {
     ))
 }
 
-/// When that clock began, by the one that people have.
+/// Returns the time at which that clock began, by the wall clock.
 pub(crate) fn beginning() -> io::Result<SystemTime> {
     let since = monotonic()?;
     Ok(SystemTime::now()

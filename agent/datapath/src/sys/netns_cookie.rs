@@ -12,7 +12,7 @@ pub(crate) fn netns_cookie() -> io::Result<u64> {
     let socket = UnixDatagram::unbound()?;
     let mut cookie = 0u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes a u64, which is as long as is said, and its length.
+    // SAFETY: the kernel writes a u64, which is as long as is given, and its length.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -38,7 +38,7 @@ pub(crate) fn duplicate(descriptor: Descriptor) -> io::Result<OwnedFd> {
 pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut cookie = 0u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes a u64, which is as long as is said, and its length.
+    // SAFETY: the kernel writes a u64, which is as long as is given, and its length.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

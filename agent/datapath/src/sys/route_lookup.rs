@@ -4,7 +4,7 @@ use std::io;
 
 use crate::sys::handwritten::{Handwritten, Kind, instruction};
 
-/// How long a `struct bpf_fib_lookup` of `linux/bpf.h` is.
+/// Length of a `struct bpf_fib_lookup` of `linux/bpf.h`, in bytes.
 const LENGTH: u32 = 64;
 
 /// Minus so many.
@@ -61,7 +61,7 @@ impl RouteLookup {
         Handwritten::load(Kind::Packet, &PROGRAM).map(Self)
     }
 
-    /// Looks up what a `struct bpf_fib_lookup` asks, and leaves the answer in it. Gives a
+    /// Looks up what a `struct bpf_fib_lookup` asks, and leaves the answer in it. Returns a
     /// `BPF_FIB_LKUP_RET_`, or a negative error.
     ///
     /// # Errors

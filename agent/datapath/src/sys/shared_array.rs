@@ -43,7 +43,7 @@ impl<T: Pod> SharedArray<T> {
         })
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) const fn len(&self) -> u32 {
         self.length
     }
@@ -77,7 +77,7 @@ impl<T: Pod> SharedArray<T> {
 }
 
 impl SharedArray<u64> {
-    /// Replaces the word at `index` in one store. Whoever sees it sees every earlier write.
+    /// Replaces the word at `index` in one store. A reader that sees it sees every earlier write.
     ///
     /// # Panics
     ///

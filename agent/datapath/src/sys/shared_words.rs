@@ -52,7 +52,7 @@ impl SharedWords {
         }
     }
 
-    /// Replaces the word at this place if it is `old`, and says whether it was: acquire, release.
+    /// Replaces the word at this place if it is `old`, and returns whether it was: acquire, release.
     pub(crate) fn exchange(&self, place: usize, old: u64, new: u64) -> bool {
         self.is_writable
             && self
@@ -68,7 +68,7 @@ impl SharedWords {
     fn at(&self, place: usize) -> &AtomicU64 {
         assert!(place < self.words, "word {place} of {}", self.words);
         // SAFETY: within the mapping, aligned to words, and there as long as `self`. Everybody
-        // accesses it atomically, and nobody writes through it where it is mapped for reading alone.
+        // accesses it atomically, and no code writes through it where it is mapped for reading alone.
         unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().cast::<u64>().add(place)) }
     }
 }

@@ -79,7 +79,7 @@ impl SocketIterator {
             match read {
                 Ok(0) => return Ok(written),
                 Ok(_) => thread::yield_now(),
-                // After a million sockets of which there is nothing to say, the kernel asks to go on.
+                // After a million sockets without any output, the kernel asks to go on.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => return Err(error),
@@ -88,13 +88,13 @@ impl SocketIterator {
     }
 }
 
-/// Makes a call that gives a new file descriptor.
+/// Makes a call that returns a new file descriptor.
 ///
 /// # Safety
 ///
 /// The pointers in `attributes` are to live memory, as the command demands.
 unsafe fn make<T: NoUninit>(command: bpf_cmd, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads the attributes, which are as long as is said, and what they point to.
+    // SAFETY: the kernel reads the attributes, which are as long as is given, and what they point to.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -1,4 +1,4 @@
-//! Whether an interface takes VLAN tags off its frames before anybody sees them (ethtool(8), `rx-vlan-offload`).
+//! Check whether an interface takes VLAN tags off frames before any program sees them (ethtool(8), `rx-vlan-offload`).
 
 use std::{
     io, mem,

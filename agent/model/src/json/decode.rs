@@ -18,14 +18,15 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Says which service and which field is wrong, and why. Nothing of a faulty event is used.
+/// The error names the service and the field that is wrong, and the reason. Nothing of a faulty
+/// event is used.
 pub fn decode(line: &str) -> Result<RendererEvent, EventError> {
     let Object(line) = serde_json::from_str::<Object<LineShape<'_>>>(line)
         .map_err(|error| shape_error(line, &error))?;
     Event::try_from(line)?.try_into()
 }
 
-/// What serde_json says of a line, with the place it is about.
+/// Returns serde_json's error for a line, with the place it is about.
 fn shape_error(line: &str, error: &serde_json::Error) -> EventError {
     // The only form in which serde_json gives its reason ends with the position.
     let text = error.to_string();

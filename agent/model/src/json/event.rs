@@ -14,8 +14,8 @@ use crate::{
 impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
     type Error = EventError;
 
-    /// A snapshot must say which services and nodes there are, since it removes what it does not
-    /// name; interfaces may be given by hand instead, and ServiceCIDRs may be unknown.
+    /// A snapshot must name all services and nodes, since it removes what it does not name;
+    /// interfaces may be given by hand instead, and ServiceCIDRs may be unknown.
     fn try_from(line: LineShape<'a>) -> Result<Self, EventError> {
         let kind = match &line.event {
             Choice::Known(kind) => *kind,

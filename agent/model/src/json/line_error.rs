@@ -1,4 +1,4 @@
-//! What can be wrong with a line.
+//! Faults of a line.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::error::EventError;
 pub struct LineError {
     /// Counted from 1, empty lines included.
     pub line: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: LineFault,
 }
 

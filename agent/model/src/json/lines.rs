@@ -19,7 +19,7 @@ const LIMIT_BYTES: usize = 256 * 1024 * 1024;
 pub struct Line {
     /// Counted from 1, empty lines included.
     pub number: u64,
-    /// What the line says.
+    /// The event in the line.
     pub event: RendererEvent,
 }
 
@@ -119,7 +119,7 @@ mod tests {
 
     const EVENT: &str = r#"{"event":"UpdateLocalFrontendIfs","new":["eth0"]}"#;
 
-    /// What each line gives: its number and the event's name, or the error.
+    /// The outcome of each line: its number and the event's name, or the error.
     fn outcomes(lines: Lines<impl BufRead>) -> Vec<String> {
         lines
             .map(|line| match line {

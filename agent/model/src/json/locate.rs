@@ -1,6 +1,6 @@
-//! Where in an event an offset of its line is.
+//! The place in an event of an offset in its line.
 //!
-//! serde_json tells the column of an error but not the field. The path is found afterwards, by
+//! serde_json reports the column of an error but not the field. The path is found afterwards, by
 //! walking over the text up to that column: decoding without errors pays nothing for it.
 
 use crate::path::segment;
@@ -15,7 +15,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 struct Level {
     step: Step,
-    /// Where the value begins, if it is a container itself.
+    /// Offset of the value's start, if it is a container itself.
     value_start: Option<usize>,
     /// In an object: the next string is a key.
     expects_key: bool,
@@ -104,7 +104,8 @@ impl Place {
             .filter(|step| **step != Step::Inside)
     }
 
-    /// Where the value begins that the first `depth` steps lead to, if it is an object or a list.
+    /// Returns the start of the value that the first `depth` steps lead to, if it is an object or a
+    /// list.
     pub(super) fn value_start(&self, depth: usize) -> Option<usize> {
         self.levels.get(depth.checked_sub(1)?)?.value_start
     }
@@ -137,7 +138,7 @@ fn string_end(text: &[u8], start: usize) -> usize {
     }
 }
 
-/// What a quoted string says.
+/// Returns the text of a quoted string.
 fn unquote(quoted: &[u8]) -> String {
     serde_json::from_slice(quoted).unwrap_or_else(|_| String::from_utf8_lossy(quoted).into_owned())
 }

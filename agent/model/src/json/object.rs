@@ -11,12 +11,12 @@ use serde_json::Value;
 use crate::unchecked::{service::Entries, text::Text};
 
 /// A value that is written as a JSON object and in no other way. By itself a derived struct would
-/// accept an array of its fields too, and read a misplaced list as something that nobody wrote.
+/// accept an array of its fields too, and misread a misplaced list.
 pub(super) trait FromFields<'de>: Sized {
     fn from_fields<D: Deserializer<'de>>(fields: D) -> Result<Self, D::Error>;
 }
 
-/// Reads types out of the fields that their shapes say, which serde derives.
+/// Reads types out of the fields of their shapes, which serde derives.
 macro_rules! from_fields_as {
     ($($object:ident as $shape:ident,)*) => {
         $(impl<'de> FromFields<'de> for $object<'de> {

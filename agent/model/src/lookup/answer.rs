@@ -1,4 +1,4 @@
-//! What a question is answered.
+//! The answer to a question.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// Who is behind what was asked about.
+/// The targets and endpoints behind the subject of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What was asked.
+    /// The question.
     pub query: Query,
-    /// Everyone that it belongs to, or that wants it: by the order of [`TargetKind`], and within a kind
-    /// those that have it before those that wait, the first of them first. Empty: nobody is known.
+    /// Everyone that it belongs to, or that wants it: by the order of [`TargetKind`], and within a kind those that have
+    /// it before those that wait, the first of them first. Empty: none is known.
     pub targets: Vec<Target>,
     /// Every endpoint behind the frontends among the targets that are in use, sorted by key, each key
     /// once. Behind a workload or a node is nothing but itself: none.
@@ -50,7 +50,7 @@ pub struct Membership {
 }
 
 impl Answer {
-    /// What it is that was asked about.
+    /// Returns the kind of the subject.
     pub fn kind(&self) -> TargetKind {
         self.targets
             .first()
@@ -62,7 +62,7 @@ impl Answer {
         self.kind() < TargetKind::UndefinedPort
     }
 
-    /// Whose it is, in the order of the targets, each once.
+    /// Returns the owners, in the order of the targets, each once.
     pub fn owners(&self) -> Vec<Owner> {
         let mut owners = Vec::new();
         for target in self.targets.iter().filter(|target| target.in_use) {

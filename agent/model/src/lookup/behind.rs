@@ -42,7 +42,7 @@ pub(super) fn endpoints(state: &State, query: &Query, targets: &[Target]) -> Vec
     found
 }
 
-/// Those behind a frontend, all of its family.
+/// Finds the endpoints behind a frontend, all of its family.
 fn at_frontend(
     state: &State,
     entry: &Entry,
@@ -66,7 +66,7 @@ fn at_frontend(
     behind.family(&entry.service.id, port, ipv4, Some(frontend), found);
 }
 
-/// Those of a service port, of both families, each as the first of its family's frontends has it.
+/// Finds the endpoints of a service port, of both families, each as the first of its family's frontends has it.
 fn of_port(state: &State, entry: &Entry, target: &ServiceTarget, found: &mut Vec<EndpointView>) {
     let service = &entry.service;
     let mut ports = service.ports.iter();
@@ -86,7 +86,7 @@ fn of_port(state: &State, entry: &Entry, target: &ServiceTarget, found: &mut Vec
     }
 }
 
-/// What endpoints are behind: a port of what was asked about.
+/// A port of the question's subject, which has endpoints behind it.
 struct Behind<'a> {
     state: &'a State,
     /// In host byte order.
@@ -185,7 +185,7 @@ impl Behind<'_> {
         }
     }
 
-    /// A backend of which no service says more.
+    /// A backend that is an endpoint of no service.
     fn bare(
         &self,
         service: &Arc<ServiceId>,
@@ -227,7 +227,7 @@ impl Behind<'_> {
         }
     }
 
-    /// What runs there: by its own address, or at its node's.
+    /// Returns the workload there: by its own address, or at its node's.
     fn workload(&self, ip: IpAddr, port: u16) -> Option<Arc<Workload>> {
         let residents = &self.state.residents;
         let (port, protocol) = (NonZeroU16::new(port), Some(self.protocol));
@@ -245,7 +245,7 @@ fn own_endpoint<'a>(port: &'a ServicePort, backend: &Backend) -> Option<&'a Endp
     endpoints.get(place.ok()?)
 }
 
-/// What a frontend uses an endpoint for, and what for clients on this node.
+/// Returns the use that a frontend makes of an endpoint, and its use for clients on this node.
 fn uses(frontend: Option<&Frontend>, ip: IpAddr, port: u16) -> (Use, Use) {
     let Some(frontend) = frontend else {
         return (Use::None, Use::None);
@@ -256,7 +256,7 @@ fn uses(frontend: Option<&Frontend>, ip: IpAddr, port: u16) -> (Use, Use) {
     (used, here)
 }
 
-/// What a set uses an endpoint for. Backends are sorted by address and port.
+/// Returns the use that a set makes of an endpoint. Backends are sorted by address and port.
 fn use_in(set: &BackendSet, ip: IpAddr, port: u16) -> Use {
     let backends = &set.backends;
     let place = backends.binary_search_by_key(&(ip, port), |known| (known.ip, known.port));

@@ -1,4 +1,4 @@
-//! Which questions an event may give another answer to.
+//! The questions whose answers an event may change.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -41,7 +41,7 @@ impl Renderer {
                 entry.into_iter().for_each(|entry| concern.entry(entry));
             }
         }
-        // Who waits for one of these has it now, or has it no longer.
+        // A service that waits for one of these has it now, or has it no longer.
         if interest.has_services() {
             let keys = plan.changes.added.iter().chain(&plan.changes.changed);
             let keys = keys.map(|(key, _)| key).chain(&plan.changes.removed);
@@ -74,7 +74,7 @@ impl Concern<'_> {
         self.found.extend(self.interest.about(&subject));
     }
 
-    /// What a service has, and what is behind it.
+    /// Adds the questions about a service's addresses and about the endpoints behind it.
     fn entry(&mut self, entry: &Entry) {
         self.frontends(entry);
         for port in &entry.service.ports {
@@ -89,8 +89,8 @@ impl Concern<'_> {
         }
     }
 
-    /// What is asked at a service's addresses. Which ports it does not declare counts at its own
-    /// addresses; at a node's, only which it has.
+    /// Adds the questions about a service's addresses. At its own addresses undeclared ports count
+    /// too; at a node's, only ports that it has.
     fn frontends(&mut self, entry: &Entry) {
         for address in entry.service.addresses() {
             let subject = Subject::Address(address);
@@ -127,7 +127,7 @@ impl Concern<'_> {
         }
     }
 
-    /// What is asked where a workload answers, and of the services that it is behind.
+    /// Adds the questions about a workload's addresses, and about the services that it is behind.
     fn resident(&mut self, workload: &Workload) {
         for address in addresses(workload) {
             let subject = Subject::Address(address);

@@ -1,4 +1,4 @@
-//! What is new in an answer.
+//! Changes of an answer.
 
 use std::cmp::Ordering;
 
@@ -8,19 +8,19 @@ use crate::lookup::{
     target::Target,
 };
 
-/// The difference between two answers to one question. Whoever applies it to the old one, the `adds`
-/// before the `removes`, has the new one, and had at every instant each endpoint that is in both.
+/// The difference between two answers to one question. Applied to the old one, the `adds` before the `removes`, it
+/// gives the new one, and at every instant each endpoint that is in both is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta<'a> {
     /// The targets, if any of them is another one than before.
     pub targets: Option<&'a [Target]>,
-    /// True if it belongs to somebody else now.
+    /// True if it has another owner now.
     pub rebind: bool,
     /// Endpoints that are new, or in their new form; sorted by key.
     pub adds: Vec<&'a EndpointView>,
     /// Endpoints that are gone, sorted; none of them is among the `adds`.
     pub removes: Vec<EndpointKey>,
-    /// Says that there is no endpoint now, where that or the reason for it is new.
+    /// Set if there is no endpoint now, and that or the reason for it is new.
     pub empty: Option<Empty>,
     /// The service ports that have it as an endpoint, if they are others than before.
     pub member_of: Option<&'a [Membership]>,
@@ -34,7 +34,7 @@ pub struct Empty {
 }
 
 impl<'a> Delta<'a> {
-    /// All that `answer` says: what comes first.
+    /// Everything in `answer`: the first delta.
     pub fn all(answer: &'a Answer) -> Self {
         Self {
             targets: Some(&answer.targets),
@@ -46,7 +46,7 @@ impl<'a> Delta<'a> {
         }
     }
 
-    /// What leads from `old` to `new`, the answers to one question.
+    /// Returns the changes from `old` to `new`, the answers to one question.
     pub fn between(old: &Answer, new: &'a Answer) -> Self {
         let (adds, removes) = endpoints_between(&old.endpoints, &new.endpoints);
         let targets_differ = old.targets != new.targets;
@@ -83,8 +83,8 @@ fn empty(answer: &Answer) -> Option<Empty> {
     answer.endpoints.is_empty().then_some(Empty { exists })
 }
 
-/// What leads from one list of endpoints to another, both sorted by key, each key once: those that are
-/// new or differ, and the keys of those that are gone. No key is in both.
+/// Returns the changes from one list of endpoints to another, both sorted by key, each key once: endpoints that are new
+/// or differ, and the keys of those that are gone. No key is in both.
 pub fn endpoints_between<'a>(
     old: &[EndpointView],
     new: &'a [EndpointView],

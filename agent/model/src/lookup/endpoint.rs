@@ -9,10 +9,10 @@ use crate::{
     workload::Workload,
 };
 
-/// What an endpoint of an answer is known again by.
+/// The identity of an endpoint of an answer.
 ///
-/// Where port and protocol were asked for, address and port of the endpoint alone tell it from others.
-/// Otherwise the same endpoint may be behind several ports, and is there once for each.
+/// Where port and protocol were asked for, address and port of the endpoint alone distinguish it. Otherwise the same
+/// endpoint may be behind several ports, and is there once for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointKey {
     /// The port of the subject that it is behind: the frontend's, in host byte order.
@@ -28,7 +28,7 @@ pub struct EndpointKey {
 /// One endpoint behind what was asked about, usable or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointView {
-    /// What it is known again by.
+    /// Its identity.
     pub key: EndpointKey,
     /// The service whose endpoint it is: the one that was asked about, or one that it splits its
     /// connections to.
@@ -39,7 +39,7 @@ pub struct EndpointView {
     pub ready: bool,
     /// It answers, ready or not.
     pub serving: bool,
-    /// It is on its way out. One that is ready all the same does not say so.
+    /// It is on its way out. False for one that is ready all the same.
     pub terminating: bool,
     /// True if it runs on this node.
     pub local: bool,
@@ -47,19 +47,19 @@ pub struct EndpointView {
     pub node: Option<Arc<str>>,
     /// The zone that it runs in.
     pub zone: Option<Arc<str>>,
-    /// Its weight among the endpoints of its service, as the events say.
+    /// Its weight among the endpoints of its service, as in the events.
     pub weight: u32,
-    /// Which sets it belongs to, as the events say.
+    /// The sets that it belongs to, as in the events.
     pub scopes: Scopes,
-    /// What the datapath uses it for.
+    /// Its use by the datapath.
     pub used: Use,
     /// The same for clients on this node, or in mode dsr for packets that another node has handed over.
     pub used_here: Use,
-    /// What runs at its address, if that is known.
+    /// The workload at its address, if that is known.
     pub workload: Option<Arc<Workload>>,
 }
 
-/// What the datapath uses an endpoint for.
+/// The datapath's use of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Use {
     /// It is selected for new connections.
@@ -81,7 +81,7 @@ impl Use {
     }
 }
 
-/// What an endpoint can do, as [`EndpointView`] shows it: ready, serving, terminating.
+/// Returns the conditions of an endpoint, as [`EndpointView`] shows them: ready, serving, terminating.
 pub(super) const fn conditions(endpoint: &Endpoint) -> (bool, bool, bool) {
     match endpoint.state {
         EndpointState::Ready => (true, true, false),

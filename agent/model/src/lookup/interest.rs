@@ -1,4 +1,4 @@
-//! Which questions somebody follows.
+//! The questions that have followers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,7 +11,7 @@ use crate::lookup::query::{Query, Subject};
 #[derive(Debug, Default)]
 pub struct Interest {
     by_subject: HashMap<Subject, BTreeSet<Query>>,
-    /// How many of the subjects are services.
+    /// Number of subjects that are services.
     services: usize,
 }
 
@@ -59,8 +59,8 @@ impl Interest {
         self.by_subject.get(subject).into_iter().flatten()
     }
 
-    /// The questions about those of `addresses` that `has` says are among these, of which there are
-    /// `count`: whichever is the shorter way.
+    /// The questions about those of `addresses` for which `has` returns true, of which there are
+    /// `count`: by the shorter way of two.
     pub(super) fn among<'a, 'b>(
         &'a self,
         addresses: impl Iterator<Item = IpAddr> + 'b,

@@ -1,7 +1,8 @@
-//! Who is behind an address: what the renderer knows, asked by address or by service.
+//! Owners and endpoints behind an address: lookups in the renderer's state, by address or by
+//! service.
 //!
 //! A [`Query`](query::Query) has an [`Answer`](answer::Answer), which
-//! [`Renderer::lookup`](crate::Renderer::lookup) gives. Whoever follows a query is told the
+//! [`Renderer::lookup`](crate::Renderer::lookup) returns. A follower of a query receives the
 //! [`Delta`](delta::Delta) of two answers.
 
 pub(crate) mod answer;

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Questions.
 
 use std::{fmt, net::IpAddr, num::NonZeroU16, str::FromStr, sync::Arc};
 
@@ -9,15 +9,15 @@ use crate::{named::FromName as _, protocol::Protocol, service_id::ServiceId};
 /// A question: who is behind this.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Query {
-    /// What is asked about.
+    /// The subject of the question.
     pub subject: Subject,
-    /// At which port; `None`: at all of them. Of a service the service's port, not a node port.
+    /// The port; `None`: all of them. Of a service the service's port, not a node port.
     pub port: Option<NonZeroU16>,
-    /// Of which protocol; `None`: of all of them.
+    /// The protocol; `None`: all of them.
     pub protocol: Option<Protocol>,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
     /// An address. An IPv4 address is never in the clothes of an IPv6 one.
@@ -27,8 +27,8 @@ pub enum Subject {
 }
 
 impl Query {
-    /// Who is behind `address`, at this port and of this protocol if they are given. An IPv4-mapped
-    /// address is the IPv4 address inside.
+    /// A query for the targets behind `address`, at this port and of this protocol if they are
+    /// given. An IPv4-mapped address is the IPv4 address inside.
     pub fn address(address: IpAddr, port: Option<NonZeroU16>, protocol: Option<Protocol>) -> Self {
         Self {
             subject: Subject::Address(address.to_canonical()),
@@ -37,7 +37,8 @@ impl Query {
         }
     }
 
-    /// Who is behind a service, at this port of it and of this protocol if they are given.
+    /// A query for the targets behind a service, at this port of it and of this protocol if they
+    /// are given.
     pub const fn service(
         id: Arc<ServiceId>,
         port: Option<NonZeroU16>,
@@ -61,7 +62,7 @@ impl Query {
     }
 }
 
-/// Why a text is no question.
+/// A fault of the text of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QueryError {
     /// No address stands where one has to.
@@ -72,7 +73,7 @@ pub enum QueryError {
     /// Port 0 is none.
     #[error("the port is 0")]
     ZeroPort,
-    /// What follows the slash is no protocol.
+    /// The text after the slash is no protocol.
     #[error("`{0}` is not a protocol, expected tcp, udp or sctp")]
     NotAProtocol(String),
 }

@@ -23,8 +23,8 @@ use crate::{
 };
 
 impl Renderer {
-    /// Who is behind what `query` asks about, as far as events have told. Takes microseconds where
-    /// some fifty endpoints are.
+    /// Returns the targets and endpoints behind the subject of `query`, as far as events have named them. Takes
+    /// microseconds for some fifty endpoints.
     pub fn lookup(&self, query: &Query) -> Answer {
         let state = &self.state;
         let mut targets = match &query.subject {
@@ -62,16 +62,16 @@ fn at_address(state: &State, address: IpAddr, query: &Query) -> Vec<Target> {
     targets
 }
 
-/// What is somebody's already.
+/// The ports that earlier targets have already.
 #[derive(Default)]
 struct Taken {
     ports: BTreeSet<(u16, Protocol)>,
-    /// Somebody has all that is left.
+    /// A target has all that is left.
     rest: bool,
 }
 
 impl Taken {
-    /// Returns whether the target has anything of what is asked for that nobody before it has.
+    /// Returns whether the target has anything of what is asked for that no target before it has.
     fn take(&mut self, target: &Target, address: IpAddr, query: &Query) -> bool {
         let wanted: Vec<_> = match &target.who {
             Who::Service(ServiceTarget { frontend, .. }) => {

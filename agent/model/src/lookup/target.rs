@@ -1,4 +1,4 @@
-//! Whose an address is.
+//! The owners of an address.
 
 use std::{net::IpAddr, num::NonZeroU16, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     workload::{PortRange, Workload, WorkloadId},
 };
 
-/// What an address is. Ordered: of several that it is, the first counts.
+/// The role of an address. Ordered: if it has several, the first counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TargetKind {
     /// A service's address inside the cluster.
@@ -40,7 +40,7 @@ pub enum TargetKind {
     Node,
     /// A service's address, or name, with a port that the service does not declare.
     UndefinedPort,
-    /// Nobody's, as far as is known.
+    /// No known owner has it.
     Unknown,
 }
 
@@ -78,16 +78,16 @@ impl From<FrontendKind> for TargetKind {
 /// One that the address belongs to, or that wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// What the address is to it.
+    /// The role of the address for it.
     pub kind: TargetKind,
     /// True if it has the address. Otherwise it waits behind another: an older claim of the frontend,
     /// a pod that runs, or whatever comes first in the order of [`TargetKind`].
     pub in_use: bool,
-    /// Who it is.
+    /// Its identity.
     pub who: Who,
 }
 
-/// Who an address belongs to.
+/// The owner of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
     /// A port of a service.
@@ -103,7 +103,7 @@ pub enum Who {
     Workload(Arc<Workload>),
     /// A node.
     Node {
-        /// Its name, if the events say it.
+        /// Its name, if the events contain it.
         name: Option<Arc<str>>,
         /// True if it is this one.
         own: bool,
@@ -112,7 +112,7 @@ pub enum Who {
     UndefinedPort {
         /// The service.
         service: Arc<ServiceId>,
-        /// What the address is to it; `None`: it was asked for by its name.
+        /// The kind of the address for it; `None`: it was asked for by its name.
         kind: Option<FrontendKind>,
     },
 }
@@ -132,17 +132,17 @@ pub struct ServiceTarget {
     pub node_port: Option<NonZeroU16>,
     /// The service's addresses inside the cluster.
     pub cluster_ips: Vec<IpAddr>,
-    /// Which backends its external frontends use.
+    /// Traffic policy of its external frontends.
     pub traffic_policy: TrafficPolicy,
-    /// Which backends its ClusterIP frontends use.
+    /// Traffic policy of its ClusterIP frontends.
     pub internal_traffic_policy: TrafficPolicy,
     /// Session affinity in seconds since last use; 0 is off.
     pub affinity_timeout: u32,
-    /// Those of its ports whose protocol proxies are not to look into; `None`: it does not say.
+    /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Arc<[PortRange]>>,
-    /// How proxies are to treat requests, as JSON.
+    /// Treatment of requests by proxies, as JSON.
     pub profile: Option<Arc<str>>,
-    /// What the port's new connections are shared out among; `None`: its endpoints.
+    /// The split of the port's new connections; `None`: its endpoints share them.
     pub split: Option<Arc<Split>>,
     /// The frontend; `None`: the service was asked for by its name, and has no address of its own.
     pub frontend: Option<FrontendView>,
@@ -151,25 +151,25 @@ pub struct ServiceTarget {
 /// A frontend as it is rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrontendView {
-    /// What clients connect to.
+    /// The address, port and protocol for clients.
     pub key: FrontendKey,
     /// The kind of its address.
     pub kind: FrontendKind,
     /// The traffic policy that chose its backends.
     pub policy: TrafficPolicy,
-    /// Whose connections it takes.
+    /// The clients whose connections it takes.
     pub clients: Clients,
-    /// What becomes of a new connection while no backend is usable.
+    /// Outcome of a new connection while no backend is usable.
     pub refusal: Refusal,
-    /// How it selects.
+    /// Its method of selecting a backend.
     pub selection: Selection,
-    /// How packets from outside get to its backends on other nodes.
+    /// Forwarding of packets from outside to its backends on other nodes.
     pub forwarding: Forwarding,
-    /// Who may use it, sorted; empty: everyone.
+    /// The clients that may use it, sorted; empty: everyone.
     pub sources: Arc<[IpNet]>,
 }
 
-/// Whose an address is, by name alone: two targets of one owner are no change of hands.
+/// The owner of an address, by name alone: between two targets of one owner the address does not change hands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// A service, at a port that it declares or at another.
@@ -181,7 +181,7 @@ pub enum Owner {
 }
 
 impl Target {
-    /// Whose the address is by this target.
+    /// Returns the owner of the address by this target.
     pub fn owner(&self) -> Owner {
         match &self.who {
             Who::Service(ServiceTarget { service, .. })

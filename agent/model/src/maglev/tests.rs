@@ -1,4 +1,4 @@
-//! What the tables promise.
+//! The guarantees of the tables.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},

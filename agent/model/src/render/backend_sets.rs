@@ -34,15 +34,15 @@ struct FamilySets {
     made: Vec<((TrafficPolicy, Selection), Arc<BackendSet>)>,
     /// The Cluster sets with the endpoints that are draining.
     with_draining: Vec<(Selection, Option<Arc<BackendSet>>)>,
-    /// Which kind of endpoint takes new connections in each set.
+    /// The kind of endpoint that takes new connections in each set.
     taking: Taking,
     /// An endpoint on any node is ready, or terminating and serving.
     is_usable: bool,
 }
 
-/// Whether a set has come down to endpoints that are terminating and still serving (KEP-1669): no
-/// ready one in it takes new connections. Each set by itself: where others are ready elsewhere, the
-/// Local set may have come down to this while the Cluster set has not.
+/// The sets that have come down to endpoints that are terminating and still serving (KEP-1669): no ready one in such a
+/// set takes new connections. Each set by itself: where others are ready elsewhere, the Local set may have come down to
+/// this while the Cluster set has not.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taking {
     cluster_falls_back: bool,
@@ -110,8 +110,8 @@ impl<'a> BackendSets<'a> {
         Ok(sets)
     }
 
-    /// What a frontend on `address` does if its own set has no usable backend: it drops if some
-    /// endpoint, wherever it is, is ready, or terminating and serving.
+    /// Returns the refusal of a frontend on `address` whose own set has no usable backend: it drops if some endpoint,
+    /// wherever it is, is ready, or terminating and serving.
     pub(super) const fn refusal(&self, address: IpAddr) -> Refusal {
         if self.family(address.is_ipv4()).is_usable {
             Refusal::Drop
@@ -293,7 +293,7 @@ impl<'a> BackendSets<'a> {
             .filter(|endpoint| endpoint.state != EndpointState::NotReady)
     }
 
-    /// What multiplies the endpoint's weight where it takes new connections.
+    /// Returns the factor of the endpoint's weight where it takes new connections.
     const fn factor(&self, endpoint: &Endpoint) -> u32 {
         match endpoint.state {
             EndpointState::Terminating if !endpoint.serving => 0,
@@ -312,7 +312,7 @@ impl<'a> BackendSets<'a> {
     }
 }
 
-/// How many entries the Maglev tables have that the service's ports need for all their endpoints: one
+/// Returns the number of entries of the Maglev tables that the service's ports need for all their endpoints: one table
 /// each, and none where no frontend of the port selects by one.
 pub(super) fn maglev_entries(service: &Service, balancing: &Balancing) -> u64 {
     let ports = service.ports.iter();
@@ -341,7 +341,7 @@ fn selects_locally(service: &Service, port: &ServicePort, balancing: &Balancing)
         || *internal_traffic_policy == TrafficPolicy::Local && !cluster_ips.is_empty()
 }
 
-/// What multiplies the weights of the port's endpoints that are on this node.
+/// Returns the factor of the weights of the port's endpoints that are on this node.
 pub(super) fn local_backend_weight(
     service: &Service,
     port: &ServicePort,

@@ -1,4 +1,4 @@
-//! Which services want which frontends, and since when.
+//! Claims of services to frontends, and their age.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// What a service claims. A NodePort is claimed on all nodes at once, present and future: the
+/// The claim of a service. A NodePort is claimed on all nodes at once, present and future: the
 /// order of two services is the same on each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
@@ -22,7 +22,7 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// What `service` claims.
+    /// Returns the claims of `service`.
     pub(super) fn of_service(service: &Service) -> impl Iterator<Item = Self> {
         service.ports.iter().flat_map(|port| {
             let protocol = port.protocol;
@@ -48,7 +48,7 @@ impl Claim {
         }
     }
 
-    /// What a frontend stems from.
+    /// Returns the claim that a frontend stems from.
     pub(super) const fn of_frontend(key: &FrontendKey, frontend: &Frontend) -> Self {
         match frontend.kind {
             FrontendKind::NodePort => Self::NodePort(key.port, key.protocol),

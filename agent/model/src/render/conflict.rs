@@ -20,7 +20,7 @@ pub struct Conflict {
     pub holder: Arc<ServiceId>,
     /// The service that gets it when every claim before its own is gone.
     pub waiting: Arc<ServiceId>,
-    /// Why the holder has it.
+    /// The reason for which the holder has it.
     pub precedence: Precedence,
 }
 

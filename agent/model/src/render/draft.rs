@@ -1,4 +1,4 @@
-//! A plan in the making: what the event says of services, and whom it concerns besides.
+//! A plan in the making: the services of the event, and the others that it concerns.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,9 +24,9 @@ pub(super) struct Draft<'a> {
     cluster_nodes: Option<ClusterNodes>,
     /// `None`: it is gone.
     services: HashMap<Arc<ServiceId>, Option<Arc<Service>>>,
-    /// In the order in which they come, each with what the events say of it.
+    /// In the order in which they come, each with its form in the events.
     put: Vec<(Arc<Service>, Arc<Service>)>,
-    /// What an operator changes, if that changes.
+    /// The operator's changes, if they change.
     overrides: Option<Overrides>,
     /// All there is, not only what differs.
     complete: bool,
@@ -46,7 +46,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Replaces the set of nodes. Gives whether that is a change.
+    /// Replaces the set of nodes. Returns whether that is a change.
     pub(super) fn set_nodes(&mut self, node_ips: BTreeSet<IpAddr>) -> bool {
         let nodes = NodeAddresses::new(node_ips, &self.state.options);
         let changed = nodes != self.state.nodes;
@@ -64,7 +64,7 @@ impl<'a> Draft<'a> {
         self.overrides = Some(overrides);
     }
 
-    /// Adds a service that is new, replaced, or to be rendered anew, as the events say it.
+    /// Adds a service that is new, replaced, or to be rendered anew, in its form in the events.
     pub(super) fn put(&mut self, told: Arc<Service>) {
         let overrides = self.overrides.as_ref().unwrap_or(&self.state.overrides);
         let service = overrides.apply(Arc::clone(&told));
@@ -94,7 +94,7 @@ impl<'a> Draft<'a> {
         self.services.contains_key(id)
     }
 
-    /// Renders what the event concerns, and says what follows from it.
+    /// Renders the services that the event concerns, and returns the plan.
     ///
     /// # Errors
     ///

@@ -26,12 +26,12 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// What the renderer keeps of a service.
+/// The renderer's state of a service.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// With what an operator has changed.
     pub(crate) service: Arc<Service>,
-    /// As the events say it.
+    /// Its form in the events.
     pub(super) told: Arc<Service>,
     /// The other services that its splits name, as far as they exist, sorted.
     named: Box<[Arc<Service>]>,
@@ -42,8 +42,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Renders `service`, which is `told` with what an operator has changed, beside which there are `others`. What it has in common with its `old` form, it keeps: the number of claims,
-    /// and backend sets in their place in memory. Other claims are counted on from `claims_made`.
+    /// Renders `service`, which is `told` with the operator's changes, beside which there are `others`. It keeps from
+    /// its `old` form what is the same: the number of claims, and backend sets in their place in memory. Other claims
+    /// are counted on from `claims_made`.
     pub(super) fn new(
         service: Arc<Service>,
         told: Arc<Service>,
@@ -161,8 +162,8 @@ fn share_one<T: ?Sized + PartialEq>(
     *new = Arc::clone(chosen);
 }
 
-/// Replaces each new backend set that says what an old one said by the old one, so that renderer
-/// and datapath go on sharing one copy, and comparing them stays cheap. Likewise source ranges.
+/// Replaces each new backend set that equals an old one by the old one, so that renderer and datapath go on sharing one
+/// copy, and comparing them stays cheap. Likewise source ranges.
 fn share_sets(frontends: &mut [(FrontendKey, Frontend)], old: &Entry) {
     // Each with what it was replaced by, for all frontends that share it.
     let mut decided: Decided<BackendSet> = HashMap::new();

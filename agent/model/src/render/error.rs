@@ -1,4 +1,4 @@
-//! Why an event that is right by itself cannot be rendered.
+//! Errors of events that are right by themselves but cannot be rendered.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{escaped::Escaped, service_id::ServiceId};
 
-/// Why an event was refused. It had no effect.
+/// The reason for the refusal of an event. It had no effect.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum RenderError {
     /// A selection by weight needs the sum as a u32.
@@ -22,7 +22,7 @@ pub enum RenderError {
         service: Arc<ServiceId>,
         /// The name of its port.
         port: Arc<str>,
-        /// What multiplies the weight of local backends.
+        /// The factor of the weights of local backends.
         local_backend_weight: u32,
     },
     /// The event has to wait for the first Resync.

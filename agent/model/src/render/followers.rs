@@ -1,4 +1,4 @@
-//! Which services have splits that name a service: what it becomes concerns them too.
+//! The services with splits that name a service: its changes concern them too.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,7 +12,7 @@ use crate::{service::Service, service_id::ServiceId, split::SplitTarget};
 pub(super) struct Followers(HashMap<Arc<ServiceId>, BTreeSet<Arc<ServiceId>>>);
 
 impl Followers {
-    /// Those of a service, but for itself.
+    /// Returns the followers of a service, without itself.
     pub(super) fn of(&self, id: &ServiceId) -> impl Iterator<Item = &Arc<ServiceId>> {
         self.0.get(id).into_iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! What events have to do with each other.
+//! Dependencies between events.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// What an event is about, and which frontends it may give or take. Of two events whose footprints do not
-/// [meet](Self::meets), either may take effect first: what follows from both is the same.
+/// The subject of an event, and the frontends that it may give or take. Of two events whose footprints do not
+/// [meet](Self::meets), either may take effect first: the result is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Footprint {
     /// It is about all that there is, as the nodes of the cluster are.

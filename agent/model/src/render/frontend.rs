@@ -1,4 +1,4 @@
-//! What the renderer computes and the datapath installs: frontends and their backend sets.
+//! The renderer's results, which the datapath installs: frontends and their backend sets.
 
 use std::{fmt, net::IpAddr, num::NonZeroU32, sync::Arc};
 
@@ -36,7 +36,7 @@ impl fmt::Display for FrontendKey {
     }
 }
 
-/// Which kind of address a frontend stands on.
+/// The kind of address that a frontend stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrontendKind {
     /// The service's address inside the cluster.
@@ -61,7 +61,7 @@ impl FrontendKind {
     }
 }
 
-/// Whose connections a frontend takes.
+/// The clients whose connections a frontend takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Clients {
     /// Everyone whose packets reach a frontend interface.
@@ -70,10 +70,10 @@ pub enum Clients {
     ThisNode,
 }
 
-/// What becomes of a new connection to a frontend whose set has no usable backend.
+/// Outcome of a new connection to a frontend whose set has no usable backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The client is told: there is no usable backend anywhere.
+    /// The client receives an error: there is no usable backend anywhere.
     Reject,
     /// Silence: there are usable backends, but the traffic policy keeps them from this frontend,
     /// and a load balancer is to try another node.
@@ -88,26 +88,27 @@ pub struct Frontend {
     /// The traffic policy that chose its backends: external for NodePort, ExternalIP and load
     /// balancer addresses, internal for ClusterIP.
     pub policy: TrafficPolicy,
-    /// Whose connections it takes.
+    /// The clients whose connections it takes.
     pub clients: Clients,
-    /// How clients elsewhere get to its backends on other nodes.
+    /// Forwarding of packets from clients elsewhere to its backends on other nodes.
     pub forwarding: Forwarding,
-    /// What becomes of its connections while its set has no usable backend.
+    /// Outcome of its connections while its set has no usable backend.
     pub refusal: Refusal,
-    /// Where its connections go. Frontends of one service port share one set.
+    /// The set that its connections go to. Frontends of one service port share one set.
     pub backends: Arc<BackendSet>,
-    /// What clients on this node have in its place, if that is something else: an external
-    /// address of policy Local serves them as under policy Cluster. In mode dsr, what packets have
-    /// instead that another node has handed over: the backends here.
+    /// The frontend for clients on this node in its place, if that is another one: an external address of policy Local
+    /// serves them as under policy Cluster. In mode dsr, the frontend for packets that another node has handed over:
+    /// the backends here.
     pub this_node: Option<Arc<Frontend>>,
     /// In mode dsr, what packets have instead that cannot begin a connection and that no node knows: all backends,
     /// those that are draining as well, as if each took connections. `None` if none is draining.
     pub with_draining: Option<Arc<Frontend>>,
-    /// Who may use it, of its own address family, sorted; empty: everyone.
+    /// The clients that may use it, of its own address family, sorted; empty: everyone.
     pub sources: Arc<[IpNet]>,
 }
 
-/// The part of a service port's backends that a set is of. A backend has one weight, so sets of different parts share none.
+/// The part of a service port's backends that a set is of. A backend has one weight, so sets of different parts share
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortPart {
     /// The endpoints of its split, if it has one; else its own.
@@ -144,7 +145,7 @@ pub struct BackendSet {
 }
 
 impl BackendSet {
-    /// How its frontends select from it.
+    /// Returns its frontends' method of selecting from it.
     pub const fn selection(&self) -> Selection {
         match self.maglev {
             Some(_) => Selection::Maglev,
@@ -152,13 +153,13 @@ impl BackendSet {
         }
     }
 
-    /// How many slots it has: one for each backend, and one for connections that are refused, if any are.
+    /// Returns its number of slots: one for each backend, and one for connections that are refused, if any are.
     pub fn slot_count(&self) -> usize {
         self.backends.len() + usize::from(self.refused() > 0)
     }
 
-    /// What each backend's share of new connections is counted by, in their order, and behind them the share
-    /// that is refused, if there is one.
+    /// Returns the numbers in proportion to which the backends share new connections, in their order, and behind them
+    /// the share that is refused, if there is one.
     pub fn shares(&self) -> Vec<u32> {
         match &self.split {
             None => self.backends.iter().map(|backend| backend.weight).collect(),
@@ -187,8 +188,8 @@ impl BackendSet {
     }
 }
 
-/// How a set's connections are shared out by a split, in parts of [`u32::MAX`]. Where a set has only
-/// what is on this node of a split whose choice another node has made, the parts are fewer.
+/// The shares of a set's connections by a split, in parts of [`u32::MAX`]. Where a set has only what is on this node of
+/// a split whose choice another node has made, the parts are fewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitShares {
     /// The split.
@@ -211,6 +212,6 @@ pub struct Backend {
     pub weight: u32,
     /// True if it runs on this node.
     pub local: bool,
-    /// Which sets of its service port it is in.
+    /// The sets of its service port that it is in.
     pub scopes: Scopes,
 }

@@ -1,4 +1,4 @@
-//! Where nodes answer for the health of services.
+//! The ports where nodes answer for the health of services.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,8 +8,8 @@ use std::{
 
 use crate::service_id::ServiceId;
 
-/// The ports of the nodes at which services' health checks are answered. A source tells of them beside
-/// the events: no packet is translated for them.
+/// The ports of the nodes at which services' health checks are answered. A source reports them beside the events: no
+/// packet is translated for them.
 #[derive(Debug, Default)]
 pub(crate) struct HealthCheckPorts {
     of: HashMap<Arc<ServiceId>, NonZeroU16>,
@@ -17,7 +17,7 @@ pub(crate) struct HealthCheckPorts {
 }
 
 impl HealthCheckPorts {
-    /// A service has this port now, or none. Gives whether that is new.
+    /// A service has this port now, or none. Returns whether that is new.
     pub(super) fn set(&mut self, id: ServiceId, port: Option<NonZeroU16>) -> bool {
         if self.of.get(&id).copied() == port {
             return false;
@@ -46,7 +46,7 @@ impl HealthCheckPorts {
             .map(|(port, id)| (*port, id))
     }
 
-    /// These services have these ports, and no other has any. Gives whether that is new.
+    /// These services have these ports, and no other has any. Returns whether that is new.
     pub(super) fn set_all(&mut self, ports: HashMap<ServiceId, NonZeroU16>) -> bool {
         let gone = self.of.keys().filter(|id| !ports.contains_key(&***id));
         let gone: Vec<ServiceId> = gone.map(|id| (**id).clone()).collect();

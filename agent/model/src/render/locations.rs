@@ -1,4 +1,4 @@
-//! On which nodes addresses are, as direct server return has to know it.
+//! The nodes of addresses, as direct server return has to know them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,16 @@ use crate::{cluster_nodes::ClusterNodes, render::entry::Entry, service_id::Servi
 /// elsewhere, if its service is in mode dsr, the address at which its node is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Locations {
-    /// By the address; `None`: its node is not known any more, or nobody needs it.
+    /// By the address; `None`: its node is not known any more, or not needed.
     pub nodes: BTreeMap<IpAddr, Option<IpAddr>>,
     /// True if these are all there are. Otherwise every other one stays as it is.
     pub are_all: bool,
 }
 
-/// Which services in mode dsr name which node for an address elsewhere.
+/// The nodes that services in mode dsr name for addresses elsewhere.
 type Named = BTreeMap<IpAddr, BTreeSet<(Arc<ServiceId>, Arc<str>)>>;
 
-/// What is known of where addresses are.
+/// The known nodes of addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Atlas {
     named: Named,
@@ -30,7 +30,7 @@ pub(crate) struct Atlas {
 }
 
 impl Atlas {
-    /// Replaces what a service says.
+    /// Replaces the claims of a service.
     pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         for (address, id, node) in old.into_iter().flat_map(claims) {
             if let Some(claims) = self.named.get_mut(&address) {
@@ -60,7 +60,7 @@ impl Atlas {
         self.resolve(address, nodes, |_| true, &Named::new())
     }
 
-    /// Where the addresses are that the `concerned` services have, or had, once they have become these.
+    /// Returns the locations of the addresses that the `concerned` services have, or had, once they have become these.
     pub(super) fn after<'a>(
         &self,
         concerned: impl Iterator<Item = (&'a Arc<ServiceId>, Option<&'a Entry>, Option<&'a Entry>)>,
@@ -89,8 +89,8 @@ impl Atlas {
         }
     }
 
-    /// The node's address as the claims say of services that stay, and `more` do. A node's own address is
-    /// its, whatever an endpoint says; of several services, the first whose node is known is believed.
+    /// Returns the node's address by the claims of services that stay, and by `more`. A node's own address is its,
+    /// whatever an endpoint claims; of several services, the first whose node is known is believed.
     fn resolve(
         &self,
         address: IpAddr,
@@ -128,14 +128,14 @@ pub(super) fn all<'a>(entries: impl Iterator<Item = &'a Entry>, nodes: &ClusterN
     }
 }
 
-/// Adds what a service says.
+/// Adds the claims of a service.
 fn add(named: &mut Named, entry: Option<&Entry>) {
     for (address, id, node) in entry.into_iter().flat_map(claims) {
         named.entry(address).or_default().insert((id, node));
     }
 }
 
-/// Which nodes a service names for its endpoints elsewhere, if it is in mode dsr.
+/// Returns the nodes that a service names for its endpoints elsewhere, if it is in mode dsr.
 fn claims(entry: &Entry) -> impl Iterator<Item = (IpAddr, Arc<ServiceId>, Arc<str>)> {
     let endpoints = entry.has_dsr().then(|| entry.endpoints());
     endpoints

@@ -1,4 +1,4 @@
-//! Which services have an address behind them.
+//! The services that have an address behind them.
 
 use std::{cmp::Ordering, collections::BTreeSet, net::IpAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The renderer: what we were told, and the frontends that follow from it.
+//! The renderer: the known services and nodes, and the frontends that follow from them.
 //!
 //! One pure function turns a service into frontends; every event is answered by computing them
 //! anew for the services that it concerns and comparing with what was there. An event is first

@@ -13,9 +13,9 @@ pub struct NodeAddresses {
 }
 
 impl NodeAddresses {
-    /// The addresses `all` of all nodes; `options` say which are this node's. The events have the
-    /// last word on which addresses carry NodePorts: one that is not in `all` carries none. Those
-    /// at which nobody can be reached from another host are left out.
+    /// The addresses `all` of all nodes; `options` select this node's. The events have the last
+    /// word on which addresses carry NodePorts: one that is not in `all` carries none. Addresses
+    /// that no other host can reach are left out.
     pub fn new(mut all: BTreeSet<IpAddr>, options: &RenderOptions) -> Self {
         let left_out = all
             .extract_if(.., |address| unusable(*address).is_some())
@@ -39,13 +39,13 @@ impl NodeAddresses {
         &self.all
     }
 
-    /// Those that are this node's.
+    /// Returns the addresses of this node.
     pub const fn own(&self) -> &BTreeSet<IpAddr> {
         &self.own
     }
 
-    /// Those of the events that are left out: loopback, unspecified, multicast, broadcast and IPv6
-    /// link-local addresses, which lead to no single node.
+    /// Returns the addresses of the events that are left out: loopback, unspecified, multicast,
+    /// broadcast and IPv6 link-local addresses, which lead to no single node.
     pub const fn left_out(&self) -> &BTreeSet<IpAddr> {
         &self.left_out
     }

@@ -1,4 +1,4 @@
-//! What the renderer is told once, at its start.
+//! The renderer's options, set once at its start.
 
 use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU32};
 
@@ -15,27 +15,27 @@ pub struct RenderOptions {
     pub node_ips: BTreeSet<IpAddr>,
     /// The addresses of this host's interfaces, as they are at the start.
     pub host_addresses: BTreeSet<IpAddr>,
-    /// How connections are shared out.
+    /// Defaults of selection and forwarding.
     pub balancing: Balancing,
 }
 
-/// How connections are shared out and forwarded where a service does not say it.
+/// Selection and forwarding of connections where a service does not set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balancing {
     /// Multiplies the weight of local backends, unless frontends of their port have a Maglev table:
     /// that has to be the same on all nodes.
     pub local_backend_weight: NonZeroU32,
-    /// How frontends select that are reached from outside: NodePort, ExternalIP, load balancer.
+    /// Selection by frontends that are reached from outside: NodePort, ExternalIP, load balancer.
     pub external_selection: Selection,
     /// The size of Maglev tables.
     pub maglev_entries: EntriesPerBackend,
-    /// How packets from outside get to backends on other nodes.
+    /// Forwarding of packets from outside to backends on other nodes.
     pub forwarding: Forwarding,
 }
 
 impl Balancing {
-    /// How a frontend of this kind selects: as the service says, and otherwise by the default of
-    /// external ones, or at random.
+    /// Returns the selection by a frontend of this kind: that of the service, or otherwise the
+    /// default of external ones, or at random.
     pub(super) fn selection(&self, service: &Service, kind: FrontendKind) -> Selection {
         let default = match kind {
             FrontendKind::ClusterIp => Selection::default(),

@@ -1,4 +1,4 @@
-//! What an event would change.
+//! Changes of an event.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,7 +27,7 @@ use crate::{
 /// dropped: then the event had no effect.
 #[derive(Debug)]
 pub struct Plan {
-    /// What the datapath has to change.
+    /// Changes for the datapath.
     pub changes: Changes,
     /// Every frontend there is, sorted by key, if the event is a Resync: what the datapath
     /// compares the kernel's maps with.
@@ -40,25 +40,25 @@ pub struct Plan {
     pub service_cidrs: Option<BTreeSet<IpNet>>,
     /// The nodes of the cluster, by name, if they change.
     pub cluster_nodes: Option<ClusterNodes>,
-    /// Where addresses are then, as far as that changes.
+    /// Nodes of addresses after the event, as far as they change.
     pub locations: Locations,
-    /// Who waits for whom on the frontends of the services that the event concerns.
+    /// Conflicts over the frontends of the services that the event concerns.
     pub conflicts: Vec<Conflict>,
     /// The frontends that these services claim, before the event or after it, sorted.
     pub frontends: Vec<FrontendKey>,
     /// The services that the event concerns, in their new form; `None` if they are gone.
     pub(crate) services: HashMap<Arc<ServiceId>, Option<Entry>>,
-    /// What is new of workloads.
+    /// Changes of workloads.
     pub(crate) workloads: Option<WorkloadPlan>,
-    /// What an operator changes, if that changes.
+    /// The operator's changes, if they change.
     pub(super) overrides: Option<Overrides>,
     pub(super) nodes: Option<NodeAddresses>,
     pub(super) claims_made: u64,
-    /// Which state of the renderer the plan starts from.
+    /// The state of the renderer that the plan starts from.
     pub(super) revision: u64,
 }
 
-/// What becomes of the workloads that are known.
+/// Change of the known workloads.
 #[derive(Debug)]
 pub(crate) enum WorkloadPlan {
     /// These are all.
@@ -68,12 +68,12 @@ pub(crate) enum WorkloadPlan {
 }
 
 impl Plan {
-    /// The nodes, if the event says who they are.
+    /// The nodes, if the event contains them.
     pub const fn nodes(&self) -> Option<&NodeAddresses> {
         self.nodes.as_ref()
     }
 
-    /// A service that the event concerns and that is there after it, as events say it.
+    /// A service that the event concerns and that is there after it, in its form in the events.
     pub fn told(&self, id: &ServiceId) -> Option<&Arc<Service>> {
         let entry = self.services.get(id)?.as_ref()?;
         Some(&entry.told)

@@ -17,7 +17,7 @@ use crate::{
     split::SplitFrontends,
 };
 
-/// What the frontends of a service port select from.
+/// The sets that the frontends of a service port select from.
 pub(super) struct PortSets<'a> {
     own: BackendSets<'a>,
     split: Option<(SplitFrontends, SplitSets<'a>)>,
@@ -49,7 +49,7 @@ impl<'a> PortSets<'a> {
         })
     }
 
-    /// What a frontend of this kind on `address` does if its own set has no usable backend.
+    /// Returns the refusal of a frontend of this kind on `address` whose own set has no usable backend.
     pub(super) fn refusal(&self, address: IpAddr, kind: FrontendKind) -> Refusal {
         match &self.split {
             Some((frontends, split)) if frontends.include(kind) => split.refusal(address),

@@ -1,15 +1,16 @@
-//! From where a frontend's connections are, as far as that decides who takes them.
+//! The origin of a frontend's connections, as far as that decides on the backends that take them.
 
 use crate::policy::TrafficPolicy;
 
-/// Which of a port's sets a frontend selects from.
+/// The set of a port that a frontend selects from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     /// The Cluster set.
     Cluster,
     /// The Local set: nothing but what is here is known.
     Local,
-    /// What of the Cluster set is here, for packets for which another node has chosen this one.
+    /// The part of the Cluster set that is here, for packets for which another node has chosen this
+    /// one.
     Here,
 }
 

@@ -1,4 +1,4 @@
-//! What an event has rendered, beside what is known: the difference is the plan.
+//! The result of rendering an event, beside the known state: the difference is the plan.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
 /// The services that an event concerns, rendered.
 pub(super) struct Rendered<'a> {
     pub(super) state: &'a State,
-    /// The nodes, if the event says who they are.
+    /// The nodes, if the event contains them.
     pub(super) nodes: Option<NodeAddresses>,
     /// The nodes by name, if these are others.
     pub(super) cluster_nodes: Option<ClusterNodes>,
@@ -102,7 +102,7 @@ impl Rendered<'_> {
         }
     }
 
-    /// Where addresses are after the event: all of them if that is simpler.
+    /// Returns the nodes of addresses after the event: of all of them if that is simpler.
     fn locations(&self) -> Locations {
         let known = &self.state.cluster_nodes;
         let nodes = self.cluster_nodes.as_ref().unwrap_or(known);
@@ -122,7 +122,7 @@ impl Rendered<'_> {
         self.services.contains_key(id)
     }
 
-    /// What the concerned services claim after the event.
+    /// Returns the claims of the concerned services after the event.
     fn new_claims(&self) -> impl Iterator<Item = NewClaim<'_>> {
         self.services
             .iter()
@@ -134,7 +134,7 @@ impl Rendered<'_> {
             })
     }
 
-    /// What the concerned services claim before the event.
+    /// Returns the frontends that the concerned services claim before the event.
     fn old_claims(&self) -> impl Iterator<Item = FrontendKey> {
         let entries = self
             .services

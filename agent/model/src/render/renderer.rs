@@ -33,8 +33,8 @@ use crate::{
 
 /// Turns events into changes of frontends.
 ///
-/// For each event: [`plan`](Self::plan) says what it changes, and [`commit`](Self::commit) makes it
-/// so once the datapath has done it. Before the first Resync no other event can be planned.
+/// For each event: [`plan`](Self::plan) returns its changes, and [`commit`](Self::commit) makes it so once the datapath
+/// has done it. Before the first Resync no other event can be planned.
 ///
 /// Two services that claim one frontend: the older claim has it, the other waits. A claim ages
 /// from the event that brought it, through every event that does not take it back.
@@ -44,14 +44,14 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// A renderer that was told nothing.
+    /// A renderer without any event.
     pub fn new(options: RenderOptions) -> Self {
         Self {
             state: State::new(options),
         }
     }
 
-    /// What `event` would change.
+    /// Plans the changes of `event`.
     ///
     /// # Errors
     ///
@@ -106,9 +106,9 @@ impl Renderer {
         draft.finish()
     }
 
-    /// How many entries the Maglev tables of the services in `event` have, to judge by the number of
-    /// their endpoints: a quick look, for which nothing is rendered. A service port may have tables for
-    /// several sets; that of all its endpoints is counted.
+    /// Returns the number of entries of the Maglev tables of the services in `event`, estimated from the number of
+    /// their endpoints: a quick look, for which nothing is rendered. A service port may have tables for several sets;
+    /// that of all its endpoints is counted.
     pub fn maglev_entries(&self, event: &RendererEvent) -> u64 {
         let balancing = &self.state.options.balancing;
         let services = event.services().iter();
@@ -117,8 +117,8 @@ impl Renderer {
             .sum()
     }
 
-    /// Takes note of the addresses that this host's interfaces have now. What follows from them,
-    /// [`plan_host_addresses`](Self::plan_host_addresses) says, and every event that comes.
+    /// Takes note of the addresses that this host's interfaces have now. Their effect is in the result of
+    /// [`plan_host_addresses`](Self::plan_host_addresses), and of every later event.
     pub fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
         self.state.options.host_addresses = addresses;
     }
@@ -161,7 +161,7 @@ impl Renderer {
         services.map(|(id, entry)| (id, entry.frontends()))
     }
 
-    /// What the host's addresses, as they are now, change without an event.
+    /// Plans the changes that follow from the host's addresses, as they are now, without an event.
     ///
     /// # Errors
     ///
@@ -177,23 +177,23 @@ impl Renderer {
         })
     }
 
-    /// Takes note of what an operator has changed before the first event; later,
-    /// [`plan_overrides`](Self::plan_overrides) says what follows.
+    /// Takes note of an operator's changes before the first event; later, [`plan_overrides`](Self::plan_overrides)
+    /// plans their effect.
     pub fn set_overrides(&mut self, overrides: Overrides) {
         self.state.overrides = overrides;
     }
 
-    /// What an operator has changed.
+    /// Returns the operator's changes.
     pub const fn overrides(&self) -> &Overrides {
         &self.state.overrides
     }
 
-    /// A service as the events say it, without what an operator has changed.
+    /// A service in its form in the events, without the operator's changes.
     pub fn told(&self, id: &ServiceId) -> Option<&Service> {
         self.state.services.get(id).map(|entry| &*entry.told)
     }
 
-    /// What it changes that these hold from now on, and no others.
+    /// Plans the effect of these overrides, which hold from now on, and no others.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Renderer {
         draft.finish()
     }
 
-    /// How many endpoints of services `change` means.
+    /// Returns the number of endpoints of services that `change` applies to.
     pub fn count_meant(&self, change: &Override) -> usize {
         let services = self.state.services.values();
         let endpoints = services.flat_map(|entry| {
@@ -273,7 +273,7 @@ impl Renderer {
     }
 
     /// Takes note of the port at which the nodes answer for a service's health; `None`: at none. No
-    /// packet is translated for it. Gives whether that is new.
+    /// packet is translated for it. Returns whether that is new.
     pub fn set_health_check_port(&mut self, id: ServiceId, port: Option<NonZeroU16>) -> bool {
         self.state.health_checks.set(id, port)
     }
@@ -283,7 +283,7 @@ impl Renderer {
         self.state.health_checks.set_all(ports)
     }
 
-    /// Which state this is: counts the commits.
+    /// Returns the generation of the state: the number of commits.
     pub const fn generation(&self) -> u64 {
         self.state.revision
     }
@@ -304,8 +304,8 @@ impl Renderer {
         self.state.frontend(key)
     }
 
-    /// Whose address it is: a service's own kind of address there; `None` if no service has it, or
-    /// only for NodePorts. One that is a ClusterIP is that before all else.
+    /// Returns the service's kind of address there; `None` if no service has it, or only for NodePorts. One that is a
+    /// ClusterIP is that before all else.
     pub fn service_address(&self, address: IpAddr) -> Option<FrontendKind> {
         self.state.service_address(address)
     }
@@ -338,7 +338,7 @@ impl Renderer {
         &self.state.nodes
     }
 
-    /// The addresses that this host's interfaces have, as far as the renderer was told.
+    /// The known addresses of this host's interfaces.
     pub const fn host_addresses(&self) -> &BTreeSet<IpAddr> {
         &self.state.options.host_addresses
     }

@@ -19,8 +19,8 @@ use crate::{
     service::{Service, ServicePort},
 };
 
-/// The frontends of `service`, beside which there are `others`, sorted by key, each key once; a frontend without a usable backend
-/// has an empty set.
+/// The frontends of `service`, beside which there are `others`, sorted by key, each key once; a frontend without a
+/// usable backend has an empty set.
 ///
 /// ClusterIP frontends follow the internal traffic policy, all others the external one. NodePorts
 /// stand on the node addresses of the families that the service has addresses of. Under policy
@@ -29,8 +29,8 @@ use crate::{
 /// policy Cluster. Where a NodePort coincides with an address and port of the service
 /// itself, the service's own address is meant.
 ///
-/// In mode dsr, if the service or the default says so, is an external address that everyone uses, and
-/// of policy Cluster: under policy Local no packet goes to another node.
+/// In mode dsr, if the service or the default requests it, is an external address that everyone uses, and of policy
+/// Cluster: under policy Local no packet goes to another node.
 ///
 /// A port's frontends for which it has a split select from the endpoints that this names, the others from
 /// the port's own.

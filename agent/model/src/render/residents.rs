@@ -1,4 +1,4 @@
-//! What runs at addresses that are no service's.
+//! Workloads at addresses that are no service's.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,13 +16,13 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Residents {
     known: BTreeMap<Arc<WorkloadId>, Arc<Workload>>,
-    /// Those that answer at an address, at any port of it. Sorted by phase and identity: of several
-    /// that say so, the first has it.
+    /// Workloads that answer at an address, at any port of it. Sorted by phase and identity: of several with one
+    /// address, the first has it.
     at: HashMap<IpAddr, Vec<Arc<Workload>>>,
 }
 
 impl Residents {
-    /// Those of a snapshot, which are all.
+    /// The workloads of a snapshot, which are all.
     pub(super) fn of(workloads: Vec<Arc<Workload>>) -> Self {
         let mut residents = Self::default();
         for workload in workloads {
@@ -77,7 +77,7 @@ impl Residents {
         self.known.get(id)
     }
 
-    /// Those that have `address` of their own: a pod at every port, another workload at those that it
+    /// Returns the workloads that have `address` of their own: a pod at every port, another workload at those that it
     /// declares. The one that has it first; `None` stands for any port or protocol.
     pub(crate) fn at_own(
         &self,
@@ -101,7 +101,7 @@ impl Residents {
         })
     }
 
-    /// Those that answer at `address` of their node, at this port and of this protocol.
+    /// Returns the workloads that answer at `address` of their node, at this port and of this protocol.
     pub(crate) fn at_host_port(
         &self,
         address: IpAddr,
@@ -123,7 +123,7 @@ impl Residents {
     }
 }
 
-/// Where a workload answers, each address once, sorted.
+/// Returns the addresses where a workload answers, each once, sorted.
 pub(crate) fn addresses(workload: &Workload) -> Vec<IpAddr> {
     let host = workload.host_ports.iter().map(|port| port.ip);
     let mut addresses: Vec<_> = workload.ips.iter().copied().chain(host).collect();

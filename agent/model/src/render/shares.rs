@@ -1,6 +1,6 @@
-//! How a whole is divided in two steps: among parts by their weights, and in each among its members.
+//! Division of a whole in two steps: among parts by their weights, and in each among its members.
 
-/// What is divided. A u32, as the weights of slots are: a share is exact to 2^-32.
+/// The whole that is divided. A u32, as the weights of slots are: a share is exact to 2^-32.
 pub(super) const WHOLE: u32 = u32::MAX;
 
 /// A part that takes connections.

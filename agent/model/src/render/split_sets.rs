@@ -26,7 +26,7 @@ pub(super) struct SplitSets<'a> {
     v6: FamilySets,
 }
 
-/// What frontends of one address family select from.
+/// The sets that frontends of one address family select from.
 #[derive(Default)]
 struct FamilySets {
     /// True if any endpoint of a backend with a weight is usable, wherever it is.
@@ -56,7 +56,7 @@ struct Member {
 /// A backend of the split, as one address family has it.
 struct Candidate {
     weight: u32,
-    /// Those that have connections. Their weights are those with which they take new ones.
+    /// Endpoints that have connections. Their weights are those with which they take new ones.
     endpoints: Vec<Endpoint>,
 }
 
@@ -107,8 +107,8 @@ impl<'a> SplitSets<'a> {
         }
     }
 
-    /// What a frontend on `address` does if its own set has no usable backend: it drops if some
-    /// endpoint, wherever it is, could take connections.
+    /// Returns the refusal of a frontend on `address` whose own set has no usable backend: it drops if some endpoint,
+    /// wherever it is, could take connections.
     pub(super) const fn refusal(&self, address: IpAddr) -> Refusal {
         let family = if address.is_ipv4() {
             &self.v4
@@ -287,9 +287,9 @@ const fn takes(endpoint: &Endpoint, falls_back: bool) -> bool {
     can && endpoint.weight > 0
 }
 
-/// Tells `add` the share of each endpoint that takes connections, and gives that which is refused, of
-/// the set of endpoints with these scopes. Each backend falls back to endpoints that are terminating and
-/// still serving by itself, as its own frontends do.
+/// Passes to `add` the share of each endpoint that takes connections, and returns the share that is refused, of the set
+/// of endpoints with these scopes. Each backend falls back to endpoints that are terminating and still serving by
+/// itself, as its own frontends do.
 fn share_out(
     mode: SplitMode,
     candidates: &[Candidate],

@@ -10,7 +10,7 @@ use crate::{
     split::SplitTarget,
 };
 
-/// What finds the other services that a split may name.
+/// Finds the other services that a split may name.
 pub type Others<'a> = dyn Fn(&ServiceId) -> Option<&'a Arc<Service>> + 'a;
 
 /// The ports of services by number and protocol, as far as they were looked for: one split may name many, and
@@ -38,7 +38,7 @@ impl<'a> PortIndex<'a> {
     }
 }
 
-/// What a backend of a split comes down to.
+/// The endpoints of a backend of a split.
 pub(super) enum Behind<'a> {
     /// A service port's own endpoints.
     Endpoints(&'a [Endpoint]),
@@ -49,7 +49,7 @@ pub(super) enum Behind<'a> {
 }
 
 impl<'a> Behind<'a> {
-    /// What is behind the target of a split that `service` has for this protocol.
+    /// Returns the endpoints behind the target of a split that `service` has for this protocol.
     pub(super) fn of(
         target: &SplitTarget,
         service: &'a Service,

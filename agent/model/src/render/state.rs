@@ -1,4 +1,4 @@
-//! What the renderer knows.
+//! The renderer's state.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,7 +28,7 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// Everything that events have told so far.
+/// Everything known from events so far.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) options: RenderOptions,
@@ -47,22 +47,22 @@ pub(crate) struct State {
     pub(super) service_cidrs: BTreeSet<IpNet>,
     /// The nodes of the cluster, by name.
     pub(super) cluster_nodes: ClusterNodes,
-    /// Where addresses are.
+    /// Nodes of addresses.
     pub(crate) atlas: Atlas,
-    /// Which services have an address as an endpoint.
+    /// The services that have an address as an endpoint.
     pub(crate) members: Members,
-    /// What runs at addresses that are no service's.
+    /// Workloads at addresses that are no service's.
     pub(crate) residents: Residents,
-    /// Where nodes answer for the health of services.
+    /// The ports where nodes answer for the health of services.
     pub(crate) health_checks: HealthCheckPorts,
-    /// What an operator has changed.
+    /// The operator's changes.
     pub(crate) overrides: Overrides,
     /// True if a Resync was committed.
     pub(super) synced: bool,
 }
 
 impl State {
-    /// Of a renderer that was told nothing.
+    /// The state of a renderer without any event.
     pub(super) fn new(options: RenderOptions) -> Self {
         Self {
             options,
@@ -177,8 +177,8 @@ impl State {
         })
     }
 
-    /// Whose address it is: of the kinds of the frontends there ClusterIP, or else another one;
-    /// `None` if there are none, or only NodePorts.
+    /// Returns the kind of a service's address: of the kinds of the frontends there ClusterIP, or
+    /// else another one; `None` if there are none, or only NodePorts.
     pub(super) fn service_address(&self, address: IpAddr) -> Option<FrontendKind> {
         let kinds = self.claims.at(address).filter_map(|(key, id)| {
             let kind = self.services.get(id)?.frontend(key)?.kind;

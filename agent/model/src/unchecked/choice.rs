@@ -26,7 +26,7 @@ impl<T: FromName> Choice<'_, T> {
     ///
     /// # Errors
     ///
-    /// Says what was given, and what there is.
+    /// The value is unknown: the error holds it and the expected ones.
     pub(crate) fn known(self) -> Result<T, Fault> {
         match self {
             Self::Known(value) => Ok(value),

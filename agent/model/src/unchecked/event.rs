@@ -27,7 +27,7 @@ pub enum Event<'a> {
     UpdateServiceCidrs(Vec<Text<'a>>),
     /// The addresses of the cluster's nodes, by the node's name.
     UpdateNodes(Entries<'a, Vec<Text<'a>>>),
-    /// What runs at addresses that are no service's.
+    /// Workloads at addresses that are no service's.
     UpdateWorkloads(WorkloadUpdate<'a>),
 }
 
@@ -46,7 +46,7 @@ pub struct Snapshot<'a> {
     pub service_cidrs: Vec<Text<'a>>,
     /// The addresses of the cluster's nodes, by the node's name.
     pub nodes: Entries<'a, Vec<Text<'a>>>,
-    /// What runs at addresses that are no service's.
+    /// Workloads at addresses that are no service's.
     pub workloads: Vec<Workload<'a>>,
 }
 
@@ -62,8 +62,8 @@ pub struct NodePortUpdate<'a> {
 /// A change of what runs at addresses that are no service's.
 #[derive(Debug)]
 pub struct WorkloadUpdate<'a> {
-    /// What is new, or in its new form.
+    /// Workloads that are new, or in their new form.
     pub workloads: Vec<Workload<'a>>,
-    /// What is gone.
+    /// Workloads that are gone.
     pub gone: Vec<WorkloadId<'a>>,
 }

@@ -10,7 +10,7 @@ use crate::{
     unchecked::{choice::Choice, text::Text},
 };
 
-/// What stands under names, in its order. A map would forget that a name was given twice.
+/// Values under names, in their order. A map would forget that a name was given twice.
 pub type Entries<'a, V> = Vec<(Text<'a>, V)>;
 
 /// A service's identity.
@@ -33,21 +33,21 @@ pub struct Service<'a> {
     pub external_ips: Vec<Text<'a>>,
     /// Addresses that a load balancer announces.
     pub load_balancer_ips: Vec<Text<'a>>,
-    /// Who may use the load balancer addresses.
+    /// The clients that may use the load balancer addresses.
     pub load_balancer_source_ranges: Vec<Text<'a>>,
-    /// Which backends the external frontends use; `None`: all.
+    /// Traffic policy of the external frontends; `None`: all backends.
     pub traffic_policy: Option<Choice<'a, TrafficPolicy>>,
-    /// Which backends the ClusterIP frontends use; `None`: all.
+    /// Traffic policy of the ClusterIP frontends; `None`: all backends.
     pub internal_traffic_policy: Option<Choice<'a, TrafficPolicy>>,
     /// Session affinity in seconds since last use; 0 is off.
     pub session_affinity_timeout: u32,
-    /// How its frontends select a backend; `None`: as the agent's default is.
+    /// Its frontends' method of selecting a backend; `None`: the agent's default.
     pub selection: Option<Choice<'a, Selection>>,
-    /// How packets from outside get to a backend on another node; `None`: as the agent's default is.
+    /// Forwarding of packets from outside to a backend on another node; `None`: the agent's default.
     pub forwarding: Option<Choice<'a, Forwarding>>,
-    /// Those of its ports whose protocol proxies are not to look into; `None`: it does not say.
+    /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Vec<Text<'a>>>,
-    /// How proxies are to treat requests, as JSON; `None`: it does not say.
+    /// Treatment of requests by proxies, as JSON; `None`: not given.
     pub profile: Option<Text<'a>>,
     /// Ports by name.
     pub ports: Entries<'a, Port<'a>>,
@@ -70,8 +70,8 @@ pub struct Port<'a> {
 
 /// A backend of a port.
 ///
-/// An event may also say whether it shares its node's network. Nothing is decided by that, so it is
-/// dropped where an event is read.
+/// An event may also state whether it shares its node's network. Nothing is decided by that, so it is dropped where an
+/// event is read.
 #[derive(Debug)]
 pub struct Backend<'a> {
     /// Its address.
@@ -82,7 +82,7 @@ pub struct Backend<'a> {
     pub weight: Option<u32>,
     /// True if it runs on this node.
     pub local: bool,
-    /// What it can do at present; `None`: everything.
+    /// Its present state; `None`: ready.
     pub state: Option<Choice<'a, EndpointState>>,
     /// True if it still serves while it is terminating.
     pub serving: bool,
@@ -90,16 +90,16 @@ pub struct Backend<'a> {
     pub node: Option<Text<'a>>,
     /// The zone that the node is in.
     pub zone: Option<Text<'a>>,
-    /// Which sets it belongs to; `None`: Cluster, and Local if it is local.
+    /// The sets that it belongs to; `None`: Cluster, and Local if it is local.
     pub scopes: Option<Vec<Choice<'a, Scope>>>,
 }
 
 /// A weighted split of a port's new connections.
 #[derive(Debug)]
 pub struct Split<'a> {
-    /// What becomes of the share of a backend that cannot be used.
+    /// Treatment of the share of a backend that cannot be used.
     pub mode: Choice<'a, SplitMode>,
-    /// Which frontends of the port it is for; `None`: all.
+    /// The frontends of the port that it is for; `None`: all.
     pub frontends: Option<Choice<'a, SplitFrontends>>,
     /// In declared order.
     pub backends: Vec<SplitBackend<'a>>,
@@ -114,7 +114,7 @@ pub struct SplitBackend<'a> {
     pub ip: Option<Text<'a>>,
     /// The port of either.
     pub port: Option<u16>,
-    /// Why it can never be used.
+    /// Reason for which it can never be used.
     pub invalid: Option<Text<'a>>,
     /// Its share is weight / sum of weights; `None`: 1.
     pub weight: Option<u32>,

@@ -9,7 +9,7 @@ use crate::{
 /// A workload's identity.
 #[derive(Debug)]
 pub struct WorkloadId<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Choice<'a, WorkloadKind>,
     /// The namespace.
     pub namespace: Text<'a>,
@@ -26,17 +26,17 @@ pub struct Workload<'a> {
     pub ips: Vec<Text<'a>>,
     /// The ports that it declares.
     pub ports: Vec<WorkloadPort<'a>>,
-    /// Where it answers at addresses of its node.
+    /// Its ports at addresses of its node.
     pub host_ports: Vec<HostPort<'a>>,
     /// The node that it runs on.
     pub node: Option<Text<'a>>,
-    /// How far its life has got; `None`: it runs.
+    /// Phase of its life; `None`: it runs.
     pub phase: Option<Choice<'a, Phase>>,
-    /// Whether it takes connections, where that is said.
+    /// True if it takes connections; `None`: not given.
     pub ready: Option<bool>,
-    /// What made it.
+    /// The object that made it.
     pub owner: Option<WorkloadOwner<'a>>,
-    /// Ports, or ranges of them; `None`: it does not say.
+    /// Ports, or ranges of them; `None`: not given.
     pub opaque_ports: Option<Vec<Text<'a>>>,
 }
 
@@ -51,7 +51,7 @@ pub struct WorkloadPort<'a> {
     pub protocol: Choice<'a, Protocol>,
 }
 
-/// Where a workload answers at an address of its node.
+/// A port where a workload answers at an address of its node.
 #[derive(Debug)]
 pub struct HostPort<'a> {
     /// The node's address.
@@ -62,7 +62,7 @@ pub struct HostPort<'a> {
     pub protocol: Choice<'a, Protocol>,
 }
 
-/// What made a workload.
+/// The object that made a workload.
 #[derive(Debug)]
 pub struct WorkloadOwner<'a> {
     /// Its kind.

@@ -10,7 +10,7 @@ use crate::{
     unusable::unusable,
 };
 
-/// The address that `text` says, if a frontend or a backend can have it.
+/// The address in `text`, if a frontend or a backend can have it.
 ///
 /// Refused is only what can never work: see [`unusable`], and an IPv4 address in the clothes of an
 /// IPv6 one, which no IPv6 packet carries.
@@ -22,7 +22,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
     }
 }
 
-/// The address that `text` says, whoever may have it.
+/// The address in `text`, any at all.
 fn any_address(text: &str) -> Result<IpAddr, Fault> {
     let address = text
         .parse::<IpAddr>()
@@ -38,7 +38,7 @@ fn any_address(text: &str) -> Result<IpAddr, Fault> {
     Ok(address)
 }
 
-/// The range that `text` says, without the bits that it leaves open.
+/// The range in `text`, without the bits that it leaves open.
 pub(super) fn range(text: &str) -> Result<IpNet, Fault> {
     let range: IpNet = text
         .parse()
@@ -61,7 +61,7 @@ pub(super) fn range(text: &str) -> Result<IpNet, Fault> {
 
 /// The addresses of nodes in the field `field`, the first of which is `field[first]`.
 ///
-/// What a node's interfaces have is listed as it is: one address that cannot be used takes nothing
+/// The addresses of a node's interfaces are listed as they are: one address that cannot be used takes nothing
 /// away from the others. The renderer leaves it out.
 pub(super) fn node_set(
     list: &[Text<'_>],
@@ -80,7 +80,7 @@ pub(super) fn node_set(
 
 /// The ranges of services' addresses in the field `field`, the first of which is `field[first]`.
 ///
-/// What is in them and no service's is dropped, so a range of all addresses is refused.
+/// Packets for an address in them that is no service's are dropped, so a range of all addresses is refused.
 pub(super) fn service_cidrs(
     list: &[Text<'_>],
     field: &str,

@@ -94,7 +94,7 @@ fn endpoint(
     })
 }
 
-/// The address that `text` says, if a backend of `service` can have it.
+/// The address in `text`, if a backend of `service` can have it.
 pub(super) fn backend_address(text: &str, service: &Service) -> Result<IpAddr, Fault> {
     let ip = address(text)?;
     match service.addresses().next() {

@@ -109,7 +109,7 @@ fn object(text: &str) -> Result<Arc<str>, EventError> {
     Ok(Value::Object(object).to_string().into())
 }
 
-/// Where each value of a service was first found.
+/// Path of the first occurrence of each value of a service.
 struct Seen<T>(HashMap<T, String>);
 
 impl<T> Default for Seen<T> {

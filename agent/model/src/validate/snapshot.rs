@@ -18,7 +18,7 @@ pub struct SnapshotBuilder {
     snapshot: Snapshot,
     services: ServiceList,
     workloads: WorkloadList,
-    /// How many of each were given; what was given twice counts twice.
+    /// Number of each in the pieces; duplicates count twice.
     node_ips: usize,
     frontend_ifs: usize,
     backend_ifs: usize,
@@ -26,12 +26,12 @@ pub struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
-    /// How many services there are so far.
+    /// Returns the number of services so far.
     pub const fn service_count(&self) -> usize {
         self.services.services.len()
     }
 
-    /// How many workloads there are so far.
+    /// Returns the number of workloads so far.
     pub const fn workload_count(&self) -> usize {
         self.workloads.count()
     }
@@ -40,7 +40,7 @@ impl SnapshotBuilder {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with it; the snapshot is then of no use.
+    /// The piece has a fault; the snapshot is then of no use.
     pub fn add(&mut self, piece: unchecked::Snapshot<'_>) -> Result<(), EventError> {
         let unchecked::Snapshot {
             node_ips,
@@ -82,7 +82,7 @@ impl SnapshotBuilder {
 #[derive(Debug, Default)]
 pub(super) struct ServiceList {
     services: Vec<Service>,
-    /// Where each of them is.
+    /// Index of each of them.
     first: HashMap<Arc<ServiceId>, usize>,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct WorkloadList {
 }
 
 impl WorkloadList {
-    /// How many there are.
+    /// Returns their number.
     pub(super) const fn count(&self) -> usize {
         self.workloads.len()
     }

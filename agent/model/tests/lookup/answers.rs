@@ -1,4 +1,4 @@
-//! Whose an address is.
+//! The owners of an address.
 
 use shunt_model::{ServiceId, TargetKind};
 
@@ -45,7 +45,7 @@ fn an_address_belongs_to_the_first_that_fits() {
         ("10.96.0.1:80", &["ClusterIP default/web http"]),
         ("10.96.0.1", &["ClusterIP default/web http"]),
         ("198.51.100.1:80", &["LoadBalancerIP default/web http"]),
-        // The older claim has it, whoever asks.
+        // The older claim has it, for every query.
         (
             "203.0.113.7:80",
             &[
@@ -66,7 +66,7 @@ fn an_address_belongs_to_the_first_that_fits() {
             &["ClusterIP default/dns tcp", "ClusterIP default/dns udp"],
         ),
         ("10.96.0.10:53/udp", &["ClusterIP default/dns udp"]),
-        // A node's address at a port that nobody but the node has.
+        // A node's address at a port that only the node has.
         ("192.168.16.20:22", &["Node node-b"]),
         ("192.168.16.10:22/udp", &["Node node-a own"]),
         (
@@ -111,7 +111,7 @@ fn an_address_belongs_to_the_first_that_fits() {
         ("172.16.0.1", &["ExternalWorkload default/vm"]),
         ("172.16.0.1:81", &[]),
         ("172.16.0.1:80/udp", &[]),
-        // A port that no service declares is not the same as an address that nobody has.
+        // A port that no service declares is not the same as an address without an owner.
         ("10.96.0.1:81", &["UndefinedPort default/web"]),
         ("10.96.0.1:80/udp", &["UndefinedPort default/web"]),
         ("10.96.0.1/udp", &["UndefinedPort default/web"]),

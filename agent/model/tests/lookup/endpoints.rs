@@ -1,4 +1,4 @@
-//! What is behind an address.
+//! The endpoints behind an address.
 
 use crate::world::{World, by_name, endpoint};
 

@@ -1,4 +1,4 @@
-//! Whoever is told what is new knows what is there.
+//! A follower that receives all changes knows the present answer.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::{
     world::World,
 };
 
-/// What a reader has put together of what it was told.
+/// The state that a reader has put together from the changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Accumulated {
     targets: Vec<Target>,
     endpoints: BTreeMap<EndpointKey, EndpointView>,
     member_of: Vec<Membership>,
-    /// Whether it was told that nothing is behind it, and that something is there all the same.
+    /// Set if nothing is behind it: true if something is there all the same.
     empty: Option<bool>,
 }
 
@@ -66,7 +66,7 @@ impl Accumulated {
         }
     }
 
-    /// Asserts that it is what the answer says.
+    /// Asserts that it equals the answer.
     fn expect(&self, answer: &Answer) {
         assert_eq!(self.targets, answer.targets, "{}", answer.query);
         let endpoints: Vec<_> = self.endpoints.values().cloned().collect();

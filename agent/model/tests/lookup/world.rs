@@ -43,17 +43,17 @@ impl World {
         self.renderer.lookup(&query.parse().unwrap())
     }
 
-    /// Who has the address, a text each; of those that wait, with a question mark.
+    /// Returns the owners of the address, a text each; those that wait, with a question mark.
     pub(crate) fn targets(&self, query: &str) -> Vec<String> {
         self.ask(query).targets.iter().map(target).collect()
     }
 
-    /// What is behind it, a text each.
+    /// Returns the endpoints behind it, a text each.
     pub(crate) fn endpoints(&self, query: &str) -> Vec<String> {
         self.ask(query).endpoints.iter().map(endpoint).collect()
     }
 
-    /// Which services have it as an endpoint, a text each.
+    /// Returns the services that have it as an endpoint, a text each.
     pub(crate) fn member_of(&self, query: &str) -> Vec<String> {
         let list = self.ask(query).member_of;
         let text = |service: &dyn std::fmt::Display, port: &str, state: &str| {

@@ -273,7 +273,7 @@ fn what_is_known_is_a_resync_that_changes_nothing_with_the_oldest_services_first
 #[test]
 fn an_older_service_takes_a_frontend_over_however_late_it_comes() {
     let mut world = World::synced(&[], &[]);
-    // Of this one nobody knows it.
+    // The age of this one is not known.
     world.tell(&add(&claim("unknown")));
     for (name, created, holder) in [
         ("young", 3, "young"),

@@ -1,4 +1,4 @@
-//! Whether a service port has an endpoint, usable or not.
+//! The check for an endpoint of a service port, usable or not.
 
 use shunt_model::{FrontendKey, Protocol};
 

@@ -1,4 +1,4 @@
-//! What each event does to what was there.
+//! The effect of each event on the state before it.
 
 use std::collections::BTreeSet;
 
@@ -336,7 +336,7 @@ fn events_meet_if_they_are_about_one_service_or_claim_one_frontend_or_port_of_th
     assert!(meets(&takes, &delete("a")), "the frontend is given up");
     assert!(!meets(&new, &takes), "also with the same backends");
     assert!(!meets(&new, &delete("b")));
-    // Nobody has said yet which nodes there are.
+    // No event has named the nodes yet.
     let same_port = add(&web("e", "10.96.0.5", 30083, "10.1.1.1"));
     assert!(meets(&new, &same_port));
     let as_own = add(&web("f", "10.96.0.6", 80, "10.1.1.1"));

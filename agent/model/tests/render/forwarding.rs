@@ -1,4 +1,4 @@
-//! How packets from outside get to backends on other nodes, and what has to be known for it.
+//! Forwarding of packets from outside to backends on other nodes, and what has to be known for it.
 
 use std::fmt::Write as _;
 
@@ -132,7 +132,7 @@ fn endpoints_elsewhere_are_where_their_node_is() {
     // A pod that has moved, and one that is gone.
     world.tell(&add(&web("web", DSR, &[("10.1.2.3", "c")])));
     expect(&world, &["10.1.2.3 at 192.168.16.30"]);
-    // A backend with its node's address is at that node, whatever its service says.
+    // A backend with its node's address is at that node, whatever its service claims.
     world.tell(&add(&web("web", DSR, &[("192.168.16.30", "b")])));
     expect(&world, &[]);
     world.tell(&add(&web("web", DSR, &[("10.1.2.3", "b")])));

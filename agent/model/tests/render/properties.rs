@@ -1,4 +1,4 @@
-//! What holds for every sequence of events.
+//! Invariants of every sequence of events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -183,12 +183,12 @@ fn history(apart: bool) -> impl Strategy<Value = Vec<RendererEvent>> {
     vec(event(apart), 1..20)
 }
 
-/// What was said, told again from the events alone.
+/// The state that follows from the events, derived from them alone.
 #[derive(Default)]
 struct Told {
     node_ips: BTreeSet<IpAddr>,
     services: BTreeMap<Arc<ServiceId>, Arc<Service>>,
-    /// Who claims what, in the order in which it was said.
+    /// The claims of services, in the order of the events.
     claims: Vec<(Arc<ServiceId>, Claim)>,
 }
 
@@ -276,7 +276,7 @@ impl Told {
             .collect()
     }
 
-    /// What one of the services leads to by itself, beside the others.
+    /// Returns the frontends of one of the services by itself, beside the others.
     fn rendered(&self, service: &Service) -> Vec<(FrontendKey, Frontend)> {
         let nodes = NodeAddresses::new(self.node_ips.clone(), &options());
         let others = |id: &ServiceId| self.services.get(id);
@@ -321,7 +321,7 @@ fn frontends(renderer: &Renderer) -> BTreeMap<FrontendKey, Frontend> {
         .collect()
 }
 
-/// Tells a world all events. It checks by itself that the changes add up.
+/// Sends all events to a world. It checks by itself that the changes add up.
 fn tell(history: &[RendererEvent]) -> (World, Told) {
     let (mut world, mut told) = (World::with_options(options()), Told::default());
     let empty = RendererEvent::Resync(Snapshot::default());

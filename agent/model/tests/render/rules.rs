@@ -1,4 +1,4 @@
-//! What a service becomes.
+//! The frontends of a service.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -178,7 +178,7 @@ fn terminating_backends_that_serve_are_used_when_nothing_ready_is_left() {
         "10.1.2.1:1*3, 10.1.2.3:1*0",
         "none; here 10.1.2.1:1*3, 10.1.2.3:1*0",
     );
-    // Where nobody selects from the Local set, it takes nobody out of the Cluster set.
+    // Where no frontend selects from the Local set, it takes no endpoint out of the Cluster set.
     let backends = format!(r#""backends":{{"http":[{here},{ready_there}]}}"#);
     expect(
         &[

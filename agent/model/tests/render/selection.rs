@@ -1,4 +1,4 @@
-//! How frontends select: by what the service says, and by the default.
+//! Selection by frontends: by the service's choice, and by the default.
 
 use crate::world::{World, add, resync, service};
 

@@ -59,7 +59,7 @@ fn canary(endpoints: &[&str]) -> String {
     plain("web-canary", "10.96.0.2", endpoints)
 }
 
-/// What the frontend of `web` has.
+/// Returns the backends of the frontend of `web`.
 fn of_web(world: &World) -> String {
     let frontends = world.frontends();
     let found = frontends
@@ -77,7 +77,7 @@ fn refusal_of_web(world: &World) -> Refusal {
     world.renderer.frontend(key).unwrap().refusal
 }
 
-/// What `web` has of a split in this mode among itself, `web-canary` and `gone`, of these weights, where
+/// Returns the backends of `web` by a split in this mode among itself, `web-canary` and `gone`, of these weights, where
 /// `web-canary` has these endpoints.
 fn rendered(mode: &str, weights: [u32; 3], canaries: &[&str]) -> String {
     let [own, new, gone] = weights;
@@ -314,7 +314,7 @@ fn endpoints_of_the_services_are_followed_and_nobody_else_is_concerned() {
     assert_eq!(outcome.counts(), (0, 1, 1));
     assert_eq!(of_web(&world), half);
 
-    // Without the split, it is nobody's business any more.
+    // Without the split, its changes concern no service any more.
     world.tell(&add(&web("")));
     assert_eq!(of_web(&world), "10.1.1.3:8080*1 local, 10.1.2.3:8080*1");
     let outcome = world.tell(&add(&canary(&["1.7"])));
@@ -406,7 +406,7 @@ fn under_policy_local_both_choices_are_made_among_what_is_here() {
          10.1.1.7:8080*8.333% local, 10.1.1.8:8080*8.333% local, 10.1.2.3:8080*37.500%, \
          10.1.2.7:8080*8.333%"
     );
-    // What is elsewhere alone cannot be used from here.
+    // A backend that is elsewhere alone cannot be used from here.
     world.tell(&add(&canary(&["2.7"])));
     assert!(
         external(&world).starts_with(

@@ -67,7 +67,7 @@ impl World {
         world
     }
 
-    /// Plans, installs and commits what a line says.
+    /// Plans, installs and commits the event in a line.
     pub(crate) fn tell(&mut self, line: &str) -> Outcome {
         let event = decode(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         self.apply(event)
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Where addresses are: `10.1.2.3 at 192.168.16.20`.
+    /// Returns the nodes of addresses: `10.1.2.3 at 192.168.16.20`.
     pub(crate) fn located(&self) -> Vec<String> {
         let located = self.located.iter();
         located
@@ -157,7 +157,7 @@ impl World {
             .collect()
     }
 
-    /// Who has the frontend with that address, port and protocol.
+    /// Returns the service that has the frontend with that address, port and protocol.
     pub(crate) fn holder(&self, key: &str) -> String {
         let found = self
             .renderer
@@ -184,7 +184,7 @@ impl World {
     }
 }
 
-/// What an event did, in numbers.
+/// The effect of an event, in numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) added: usize,

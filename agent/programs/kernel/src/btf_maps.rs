@@ -38,7 +38,7 @@ macro_rules! array {
             of: PhantomData<*mut T>,
         }
 
-        // SAFETY: whoever has the turn is one thread.
+        // SAFETY: one thread at a time has the turn.
         unsafe impl<T, const N: usize, const F: usize> Sync for $name<T, N, F> {}
 
         impl<T, const N: usize, const F: usize> $name<T, N, F> {
@@ -58,7 +58,7 @@ macro_rules! array {
                 self.get_ptr(index).map(|value| unsafe { &*value })
             }
 
-            /// Where it is.
+            /// Returns its address.
             #[inline]
             pub fn get_ptr(&self, index: u32) -> Option<*const T> {
                 self.get_ptr_mut(index).map(<*mut T>::cast_const)
@@ -134,7 +134,7 @@ macro_rules! hash {
             of: PhantomData<*mut (K, V)>,
         }
 
-        // SAFETY: whoever has the turn is one thread.
+        // SAFETY: one thread at a time has the turn.
         unsafe impl<K, V, const N: usize, const F: usize> Sync for $name<K, V, N, F> {}
 
         impl<K, V, const N: usize, const F: usize> $name<K, V, N, F> {
@@ -154,11 +154,11 @@ macro_rules! hash {
             /// It is not taken out while the reference lives.
             #[inline]
             pub unsafe fn get(&self, key: impl Borrow<K>) -> Option<&V> {
-                // SAFETY: as the caller says.
+                // SAFETY: as the caller guarantees.
                 self.get_ptr_mut(key).map(|value| unsafe { &*value })
             }
 
-            /// Where it is, for writing.
+            /// Returns its address, for writing.
             #[inline]
             pub fn get_ptr_mut(&self, key: impl Borrow<K>) -> Option<*mut V> {
                 let key = bytes(key.borrow());
@@ -251,7 +251,7 @@ hash!(
     LruHashMap
 );
 
-/// What sockets have: a table whose keys are sockets.
+/// The storage of sockets: a table whose keys are sockets.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SkStorage<T> {
@@ -259,7 +259,7 @@ pub struct SkStorage<T> {
     of: PhantomData<*mut T>,
 }
 
-// SAFETY: whoever has the turn is one thread.
+// SAFETY: one thread at a time has the turn.
 unsafe impl<T> Sync for SkStorage<T> {}
 
 impl<T> SkStorage<T> {
@@ -277,7 +277,7 @@ impl<T> SkStorage<T> {
         self.shelf.values().clear();
     }
 
-    /// What the socket at this address has.
+    /// Returns the value of the socket at this address.
     pub fn value(&self, socket: usize) -> Option<Box<[u8]>> {
         self.shelf.value(&socket.to_ne_bytes())
     }
@@ -292,7 +292,7 @@ impl<T> SkStorage<T> {
     }
 }
 
-/// What a socket has in the table at `table`; with `creates`, zeros if there was nothing.
+/// Returns the value of a socket in the table at `table`; with `creates`, zeros if there was none.
 ///
 /// # Safety
 ///
@@ -302,7 +302,7 @@ pub(crate) unsafe fn storage(
     socket: *const c_void,
     creates: bool,
 ) -> *mut c_void {
-    // SAFETY: as the caller says; the shelf is the structure's first field.
+    // SAFETY: as the caller guarantees; the shelf is the structure's first field.
     let shelf = unsafe { &*table.cast::<Shelf>() };
     let key = (socket as usize).to_ne_bytes();
     if creates {
@@ -314,7 +314,7 @@ pub(crate) unsafe fn storage(
         .map_or(core::ptr::null_mut(), <*mut u64>::cast)
 }
 
-/// A ring in which nothing finds room: nobody reads it here.
+/// A ring without room for any record: it has no reader here.
 #[derive(Debug)]
 pub struct RingBuf<T, const MAX_ENTRIES: usize, const FLAGS: usize = 0>(PhantomData<fn() -> T>);
 
@@ -336,7 +336,7 @@ impl<T, const N: usize, const F: usize> RingBuf<T, N, F> {
 pub struct RingBufEntry<T>(core::convert::Infallible, PhantomData<T>);
 
 impl<T> RingBufEntry<T> {
-    /// Where it is.
+    /// Returns its address.
     pub const fn as_mut_ptr(&mut self) -> *mut T {
         match self.0 {}
     }

@@ -6,14 +6,14 @@ use crate::bindings::{__sk_buff, bpf_sock_addr, xdp_md};
 
 /// A context, whatever the program's type.
 pub trait EbpfContext {
-    /// Where it is.
+    /// Returns its address.
     fn as_ptr(&self) -> *mut c_void;
 }
 
 /// A packet's.
 #[derive(Debug)]
 pub struct SkBuff {
-    /// Where it is.
+    /// Its address.
     pub skb: *mut __sk_buff,
 }
 
@@ -36,7 +36,7 @@ impl TcContext {
 /// Of an XDP program.
 #[derive(Debug)]
 pub struct XdpContext {
-    /// Where it is.
+    /// Its address.
     pub ctx: *mut xdp_md,
 }
 
@@ -50,7 +50,7 @@ impl XdpContext {
 /// Of a program at a system call.
 #[derive(Debug)]
 pub struct SockAddrContext {
-    /// Where it is.
+    /// Its address.
     pub sock_addr: *mut bpf_sock_addr,
 }
 

@@ -1,4 +1,4 @@
-//! Constants that whoever loads the programs sets.
+//! Constants that the loader of the programs sets.
 
 use core::cell::UnsafeCell;
 
@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 #[derive(Debug)]
 pub struct Global<T>(UnsafeCell<T>);
 
-// SAFETY: it is set by whoever has the turn, and read by programs, which run in that turn alone.
+// SAFETY: the thread that has the turn sets it, and programs read it, which run in that turn alone.
 unsafe impl<T: Send> Sync for Global<T> {}
 
 impl<T> Global<T> {
@@ -16,7 +16,7 @@ impl<T> Global<T> {
         Self(UnsafeCell::new(value))
     }
 
-    /// Where it is.
+    /// Returns its address.
     pub const fn as_ptr(&self) -> *mut T {
         self.0.get()
     }

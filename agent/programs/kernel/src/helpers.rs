@@ -49,7 +49,7 @@ pub unsafe fn bpf_get_prandom_u32() -> u32 {
     drawn
 }
 
-/// The first one: nothing is told here.
+/// The first one: processors are not distinguished here.
 ///
 /// # Safety
 ///
@@ -63,7 +63,7 @@ pub const unsafe fn bpf_get_smp_processor_id() -> u32 {
 /// `step` is an `extern "C" fn(u32, *mut c_void) -> c_long` that may be given `context`.
 pub unsafe fn bpf_loop(count: u32, step: *mut c_void, context: *mut c_void, _: u64) -> c_long {
     type Step = extern "C" fn(u32, *mut c_void) -> c_long;
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let step = unsafe { core::mem::transmute::<*mut c_void, Step>(step) };
     for number in 0..count {
         if step(number, context) != 0 {
@@ -95,7 +95,7 @@ pub unsafe fn bpf_l4_csum_replace(
     to: u64,
     flags: u64,
 ) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let mut packet = Bounds::of_skb(unsafe { &mut *skb });
     let offset = offset as usize;
     let Some(field) = packet.bytes().get_mut(offset..offset + 2) else {
@@ -133,9 +133,9 @@ pub unsafe fn bpf_skb_load_bytes(
     to: *mut c_void,
     count: u32,
 ) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let packet = Bounds::of_skb(unsafe { &mut *skb.cast_mut().cast::<__sk_buff>() });
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { load(packet, offset, to, count) }
 }
 
@@ -148,9 +148,9 @@ pub unsafe fn bpf_xdp_load_bytes(
     to: *mut c_void,
     count: u32,
 ) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let packet = Bounds::of_xdp(unsafe { &mut *xdp });
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { load(packet, offset, to, count) }
 }
 
@@ -162,7 +162,7 @@ unsafe fn load(mut packet: Bounds<'_>, offset: u32, to: *mut c_void, count: u32)
     let Some(bytes) = packet.bytes().get(begin..begin + count) else {
         return INVALID;
     };
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), count) };
     0
 }
@@ -180,7 +180,7 @@ pub unsafe fn bpf_skb_pull_data(_: *mut __sk_buff, _: u32) -> c_long {
 ///
 /// A context of this thread's is at `skb`.
 pub unsafe fn bpf_skb_change_tail(skb: *mut __sk_buff, length: u32, _: u64) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let skb = unsafe { &mut *skb };
     let shortest = link_length() as u32;
     if length < shortest || !Bounds::of_skb(skb).set_length(length as usize) {
@@ -194,7 +194,7 @@ pub unsafe fn bpf_skb_change_tail(skb: *mut __sk_buff, length: u32, _: u64) -> c
 ///
 /// A context of this thread's is at `skb`.
 pub unsafe fn bpf_skb_change_head(skb: *mut __sk_buff, length: u32, _: u64) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let skb = unsafe { &mut *skb };
     let mut packet = Bounds::of_skb(skb);
     if !packet.move_begin(-(length as i32)) {
@@ -211,7 +211,7 @@ pub unsafe fn bpf_skb_change_head(skb: *mut __sk_buff, length: u32, _: u64) -> c
 ///
 /// A context of this thread's is at `skb`.
 pub unsafe fn bpf_skb_adjust_room(skb: *mut __sk_buff, change: i32, _: u32, _: u64) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let skb = unsafe { &mut *skb };
     let link = link_length();
     let mut packet = Bounds::of_skb(skb);
@@ -239,14 +239,14 @@ pub unsafe fn bpf_skb_adjust_room(skb: *mut __sk_buff, change: i32, _: u32, _: u
 ///
 /// A context of this thread's is at `xdp`.
 pub unsafe fn bpf_xdp_adjust_head(xdp: *mut xdp_md, change: c_int) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let mut frame = Bounds::of_xdp(unsafe { &mut *xdp });
     let is_long_enough = frame.len() as i64 - i64::from(change) >= ETHERNET as i64;
     if !is_long_enough || !frame.move_begin(change) {
         return INVALID;
     }
     if let Ok(new @ 1..) = usize::try_from(-change) {
-        // A driver has whatever was there before; nobody may depend on it.
+        // At a driver, the bytes from before remain there; no program may depend on them.
         frame.bytes()[..new].fill(0);
     }
     0
@@ -256,7 +256,7 @@ pub unsafe fn bpf_xdp_adjust_head(xdp: *mut xdp_md, change: c_int) -> c_long {
 ///
 /// A context of this thread's is at `xdp`.
 pub unsafe fn bpf_xdp_adjust_tail(xdp: *mut xdp_md, change: c_int) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let mut frame = Bounds::of_xdp(unsafe { &mut *xdp });
     match frame.len().checked_add_signed(change as isize) {
         Some(length @ ETHERNET..) if frame.set_length(length) => 0,
@@ -303,7 +303,7 @@ fn send(interface: u32, how: How) -> c_long {
 ///
 /// A route's question is at `lookup`.
 pub unsafe fn bpf_fib_lookup(_: *mut c_void, lookup: *mut FibLookup, _: c_int, _: u32) -> c_long {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let lookup = unsafe { &mut *lookup };
     // SAFETY: words, of which an IPv4 address is the first.
     let words = unsafe { lookup.__bindgen_anon_4.ipv6_dst };
@@ -329,7 +329,7 @@ pub unsafe fn bpf_get_netns_cookie(_: *mut c_void) -> u64 {
     ask(|world| world.namespace())
 }
 
-/// A socket that nobody may look into, or null.
+/// A socket that no program may look into, or null.
 ///
 /// # Safety
 ///
@@ -360,7 +360,7 @@ pub unsafe fn bpf_sk_lookup_udp(
     namespace: u64,
     flags: u64,
 ) -> *mut bpf_sock {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { bpf_sk_lookup_tcp(context, tuple, size, namespace, flags) }
 }
 
@@ -389,11 +389,11 @@ pub unsafe fn bpf_sk_storage_get(
     flags: u64,
 ) -> *mut c_void {
     let creates = flags & u64::from(BPF_SK_STORAGE_GET_F_CREATE) != 0;
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { btf_maps::storage(table, socket, creates) }
 }
 
-/// Sockets are told apart by where they are.
+/// Sockets are distinguished by their addresses.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
-//! What a kernel gives its programs, in this process: tables in memory, helpers, contexts.
+//! A kernel's environment of its programs, in this process: tables in memory, helpers, contexts.
 //!
-//! It has the face of `aya_ebpf`, as far as Shunt's programs use that, so the same source is built for
-//! a kernel with the one and for the host with the other. Nothing here touches a kernel. What the
-//! kernel would say (the time, a random number, a route) says a [`world::World`].
+//! It has the face of `aya_ebpf`, as far as Shunt's programs use that, so the same source is built for a kernel with
+//! the one and for the host with the other. Nothing here touches a kernel. A [`world::World`] gives the kernel's
+//! answers (the time, a random number, a route).
 //!
 //! Tables are statics of the programs, so there is one set of them in a process. A thread that has the
 //! [`world::Turn`] may use them; every access out of turn is a bug that ends the process.
@@ -26,7 +26,7 @@ pub mod programs {
     pub use crate::context::{SkBuff, SockAddrContext, TcContext, XdpContext};
 }
 
-/// What programs log: nothing, on the host.
+/// A program's log: nothing, on the host.
 #[macro_export]
 macro_rules! debug {
     ($context:expr, $text:literal $(, $value:expr)* $(,)?) => {{

@@ -11,14 +11,14 @@ const HEADROOM: usize = 4096;
 /// Room for a packet.
 const LONGEST: usize = 1 << 17;
 
-/// How long an Ethernet header is, IEEE 802.3 section 3.2.
+/// Length of an Ethernet header, IEEE 802.3 section 3.2.
 pub(crate) const ETHERNET: usize = 14;
 
 thread_local! {
     static MEMORY: OnceCell<usize> = const { OnceCell::new() };
 }
 
-/// Where this thread's packets are.
+/// Returns the address of the memory for this thread's packets.
 fn memory() -> io::Result<usize> {
     MEMORY.with(|memory| {
         if let Some(known) = memory.get() {
@@ -26,7 +26,7 @@ fn memory() -> io::Result<usize> {
         }
         // Below 4 GiB on every machine, if the kernel heeds it: whether it does is looked at.
         let hint = ptr::without_provenance_mut(0x1000_0000);
-        // SAFETY: new memory, which nobody else has.
+        // SAFETY: new memory, which no other code has.
         let address = unsafe {
             libc::mmap(
                 hint,
@@ -86,12 +86,12 @@ impl Frame {
         })
     }
 
-    /// Where it begins.
+    /// Returns the address of its first byte.
     pub const fn begin(&self) -> u32 {
         self.begin as u32
     }
 
-    /// Where it ends.
+    /// Returns the address behind its last byte.
     pub const fn end(&self) -> u32 {
         self.end as u32
     }
@@ -101,10 +101,10 @@ impl Frame {
 ///
 /// # Safety
 ///
-/// They are of a [`Frame`]'s memory, and nobody writes there while the slice lives.
+/// They are of a [`Frame`]'s memory, and nothing writes there while the slice lives.
 pub unsafe fn bytes<'a>(begin: u32, end: u32) -> &'a [u8] {
     let from = ptr::with_exposed_provenance(begin as usize);
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     unsafe { core::slice::from_raw_parts(from, (end - begin) as usize) }
 }
 

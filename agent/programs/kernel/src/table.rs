@@ -1,4 +1,4 @@
-//! Tables as whoever fills them sees them: bytes.
+//! Tables as their loader sees them: bytes.
 
 use core::fmt;
 use std::{cell::UnsafeCell, collections::BTreeMap};
@@ -8,12 +8,12 @@ pub type Entry = (Box<[u8]>, Box<[u8]>);
 
 /// A table of a program's.
 ///
-/// All of it is for whoever has the turn (see [`crate::world::Turn`]).
+/// All of it is for the thread that has the turn (see [`crate::world::Turn`]).
 pub trait Table: Sync {
-    /// How many bytes a key has.
+    /// Returns the size of a key in bytes.
     fn key_size(&self) -> usize;
 
-    /// How many bytes a value has.
+    /// Returns the size of a value in bytes.
     fn value_size(&self) -> usize;
 
     /// Takes everything out. An array has its own number of entries again, each of zeros.
@@ -47,12 +47,12 @@ pub trait Table: Sync {
     fn entries(&self) -> Vec<Entry>;
 }
 
-/// What was put into a table does not fit.
+/// An attempt to put a key or value of the wrong size into a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit {
-    /// How many bytes the table wants.
+    /// Number of bytes that the table wants.
     pub wanted: usize,
-    /// How many it was given.
+    /// Number of bytes that it was given.
     pub given: usize,
 }
 
@@ -91,13 +91,13 @@ pub(crate) fn words(bytes: &[u8]) -> Box<[u64]> {
 #[derive(Debug)]
 pub(crate) struct Row {
     words: UnsafeCell<Vec<u64>>,
-    /// How many entries it has at first.
+    /// Initial number of entries.
     count: usize,
-    /// How many bytes a value has.
+    /// Size of a value in bytes.
     size: usize,
 }
 
-// SAFETY: whoever has the turn is one thread.
+// SAFETY: one thread at a time has the turn.
 unsafe impl Sync for Row {}
 
 impl Row {
@@ -115,7 +115,7 @@ impl Row {
 
     #[expect(clippy::mut_from_ref, reason = "whoever has the turn is one thread")]
     fn words(&self) -> &mut Vec<u64> {
-        // SAFETY: whoever has the turn is one thread, and keeps no reference to the vector itself.
+        // SAFETY: one thread at a time has the turn, and keeps no reference to the vector itself.
         let words = unsafe { &mut *self.words.get() };
         if words.is_empty() {
             words.resize(self.count * words_of(self.size), 0);
@@ -123,7 +123,7 @@ impl Row {
         words
     }
 
-    /// Where the value at `index` is.
+    /// Returns the address of the value at `index`.
     pub(crate) fn at(&self, index: usize) -> Option<*mut u64> {
         let stride = words_of(self.size);
         let begin = index.checked_mul(stride)?;
@@ -204,11 +204,11 @@ type Values = BTreeMap<Box<[u8]>, Box<[u64]>>;
 pub(crate) struct Shelf {
     values: UnsafeCell<Values>,
     key: usize,
-    /// How many bytes a value has.
+    /// Size of a value in bytes.
     size: usize,
 }
 
-// SAFETY: whoever has the turn is one thread.
+// SAFETY: one thread at a time has the turn.
 unsafe impl Sync for Shelf {}
 
 impl Shelf {
@@ -230,11 +230,11 @@ impl Shelf {
 
     #[expect(clippy::mut_from_ref, reason = "whoever has the turn is one thread")]
     pub(crate) fn values(&self) -> &mut Values {
-        // SAFETY: whoever has the turn is one thread, and keeps no reference to the map itself.
+        // SAFETY: one thread at a time has the turn, and keeps no reference to the map itself.
         unsafe { &mut *self.values.get() }
     }
 
-    /// Where the value at `key` is.
+    /// Returns the address of the value at `key`.
     pub(crate) fn at(&self, key: &[u8]) -> Option<*mut u64> {
         self.values().get_mut(key).map(|value| value.as_mut_ptr())
     }

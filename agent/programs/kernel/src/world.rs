@@ -1,24 +1,24 @@
-//! What a kernel would say: the time, random numbers, routes; and what programs have asked of it.
+//! A kernel's answers: the time, random numbers, routes; and the actions of programs.
 
 use core::{cell::RefCell, ffi::c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::bindings::bpf_fib_lookup as FibLookup;
 
-/// The turn at the programs' tables: whoever has it is the only one that uses them.
+/// The turn at the programs' tables: the thread that has it is the only one that uses them.
 #[derive(Debug)]
 pub struct Turn(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 impl Turn {
-    /// Waits until nobody else has it.
+    /// Waits until no other thread has it.
     pub fn take() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
-        // What a run that failed has left behind is cleared by the next one.
+        // The next run clears the state that a failed one has left behind.
         Self(TURN.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What programs ask of a kernel.
+/// A kernel's answers to programs.
 pub trait Answers {
     /// Nanoseconds of the monotonic clock.
     fn nanoseconds(&mut self) -> u64;
@@ -47,9 +47,9 @@ pub trait Answers {
 pub enum Deed {
     /// It looked into the table at this address, at this key, and found something or not.
     Lookup {
-        /// Which table.
+        /// Address of the table.
         table: usize,
-        /// Where in it.
+        /// The key in it.
         key: Box<[u8]>,
         /// True if something was there.
         found: bool,
@@ -58,7 +58,7 @@ pub enum Deed {
     Draw(u32),
     /// It asked for a route to this address, in network order, of so many bytes; this is the answer.
     Route {
-        /// To where.
+        /// The destination.
         destination: Box<[u8]>,
         /// A `BPF_FIB_LKUP_RET_`, or a negative error.
         answer: i64,
@@ -69,14 +69,14 @@ pub enum Deed {
     Send {
         /// The interface's index.
         interface: u32,
-        /// How.
+        /// Method of sending.
         how: How,
     },
     /// It has the system call fail with this error, a negative number.
     Fail(i32),
 }
 
-/// How a packet is sent.
+/// Method of sending a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// With the link header that it has.
@@ -87,7 +87,7 @@ pub enum How {
     ToNeighbour,
 }
 
-/// Where programs run.
+/// Place where programs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// At a TC hook of an interface whose packets have a link header of so many bytes.
@@ -111,8 +111,8 @@ thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
-/// Runs `programs` at this place of a world that has these answers. Gives what it gives, and what was
-/// done.
+/// Runs `programs` at this place of a world that has these answers. Returns its result, and the actions
+/// of the programs.
 pub fn run<T>(
     place: Place,
     answers: Box<dyn Answers>,
@@ -129,7 +129,7 @@ pub fn run<T>(
     (given, world.map_or_else(Vec::new, |world| world.deeds))
 }
 
-/// What the world answers; nothing outside of one.
+/// Returns the world's answer; outside of one, the default.
 pub(crate) fn ask<T: Default>(question: impl FnOnce(&mut dyn Answers) -> T) -> T {
     WORLD.with_borrow_mut(|world| {
         world
@@ -138,7 +138,7 @@ pub(crate) fn ask<T: Default>(question: impl FnOnce(&mut dyn Answers) -> T) -> T
     })
 }
 
-/// How long the link's header is.
+/// Returns the length of the link's header.
 pub(crate) fn link_length() -> usize {
     WORLD.with_borrow(|world| match world.as_ref().map(|world| world.place) {
         Some(Place::Tc { link }) => link,

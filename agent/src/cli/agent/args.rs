@@ -1,4 +1,4 @@
-//! What an agent is told.
+//! The arguments of an agent.
 
 use std::net::IpAddr;
 
@@ -67,16 +67,16 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(super) detect_local: DetectLocalArgs,
 
-    /// The address, one for each family, that a pod sees when it reaches itself through its
-    /// service, and that nobody else may have [default: 169.254.254.1 and fd9a:7452:4a6d::1]
+    /// The address, one for each family, that a pod sees when it reaches itself through its service, and that nothing
+    /// else may have [default: 169.254.254.1 and fd9a:7452:4a6d::1]
     #[arg(long = "hairpin-ip", value_name = "IP")]
     pub(super) hairpin_ips: Vec<IpAddr>,
 
     #[command(flatten)]
     pub(super) snat: SnatArgs,
 
-    /// How many packets a second are rejected with an ICMP error where nothing serves them, a
-    /// twentieth of it at once, before others are dropped; 0 is any number
+    /// Packets a second that are rejected with an ICMP error where nothing serves them, a twentieth of it at once,
+    /// before others are dropped; 0 is any number
     #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
     pub(super) reject_rate: u32,
 
@@ -86,16 +86,16 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) max_client_share: Option<u8>,
 
-    /// Hand packets for pods of this node, and their replies, straight to the device, past the
-    /// host's stack and its netfilter rules; needs --pod-cidr, or interfaces that tell the pods
+    /// Hand packets for pods of this node, and their replies, straight to the device, past the host's stack and its
+    /// netfilter rules; needs --pod-cidr, or interfaces that identify the pods
     #[arg(long)]
     pub(super) redirect: bool,
 
     #[command(flatten)]
     pub(super) xdp: XdpArgs,
 
-    /// Give connections to ClusterIPs this node's address as their source, whoever the client is, and
-    /// not only where the replies would not come back otherwise
+    /// Give connections to ClusterIPs this node's address as their source, for all clients, and not only where the
+    /// replies would not come back otherwise
     #[arg(
         id = "masquerade-all",
         long,
@@ -153,7 +153,7 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// What is logged: as RUST_LOG says, or else these; and what packets are logged, if they are.
+    /// Returns the filter of the log: RUST_LOG, or else these arguments; and the log of packets, if it is on.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl AgentArgs {
         let filter = log::filter(default)?;
         Ok(match self.packet_log.packet_log() {
             PacketLog::Off => filter,
-            // It is asked for by a flag of its own, whatever is said of the rest.
+            // A flag of its own switches it on, whatever the filter of the rest.
             PacketLog::Debug => filter.add_directive("shunt_ebpf=debug".parse()?),
         })
     }

@@ -1,4 +1,4 @@
-//! What runs beside the event loop.
+//! Threads beside the event loop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ impl Beside {
     ///
     /// # Errors
     ///
-    /// The kernel refuses a thread, or what it is to look at.
+    /// The kernel refuses a thread, or the access that it needs.
     pub(super) fn start(
         agent: &Agent,
         scan_interval: Duration,

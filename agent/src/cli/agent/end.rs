@@ -1,4 +1,4 @@
-//! When an agent ends, and what it leaves.
+//! The end of an agent, and what it leaves.
 
 use std::{path::Path, process::ExitCode};
 
@@ -35,7 +35,7 @@ fn clean_up(pin_dir: Option<&Path>, is_idle: bool) -> Result<()> {
     Ok(())
 }
 
-/// What the programs counted, in words.
+/// Returns the programs' counters, in words.
 fn totals(agent: &Agent) -> String {
     match agent.datapath().counters().read() {
         Ok(counters) => {

@@ -1,4 +1,4 @@
-//! What an agent needs of its host, and what it sets there.
+//! An agent's needs of its host, and the settings that it makes there.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use crate::cli::{
     flags::{node::NodeArgs, snat::SnatArgs},
 };
 
-/// How often the host is looked at.
+/// Interval at which the host is checked.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Refuses to begin without what the kernel asks for, warns of what kube-proxy's configuration asks
-/// for in vain, and has the process open as many files as it may.
+/// Refuses to begin without the capabilities that the kernel requires, logs the warnings about kube-proxy's
+/// configuration, and has the process open as many files as it may.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ fn require_capabilities() -> Result<()> {
     Ok(())
 }
 
-/// Sets what of the kernel kube-proxy's configuration asks for.
+/// Applies the kernel's settings of kube-proxy's configuration.
 pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
     for complaint in kube_proxy.netfilter.apply() {
         warn!("{complaint}");
@@ -75,8 +75,8 @@ pub(super) fn report_unlisted(sockets: &StaleSockets, reports: &Reports) {
     reports.set_host(HostPart::Kernel, complaints.collect());
 }
 
-/// What translation needs of this host, looked at again and again: forwarding that somebody turns off
-/// later stands in the way as much.
+/// Translation's needs of this host, checked again and again: forwarding that is turned off later stands in the way as
+/// much.
 #[derive(Debug, Clone)]
 pub(super) struct HostWatch {
     snat_ports: PortRange,
@@ -87,7 +87,7 @@ pub(super) struct HostWatch {
 }
 
 impl HostWatch {
-    /// Of what these settings need.
+    /// Returns the watch over what these settings need.
     pub(super) fn new(
         families: Families,
         snat: &SnatArgs,
@@ -134,8 +134,8 @@ impl HostWatch {
     }
 }
 
-/// Whether there is IPv6 here besides what every interface has of it: an address that can reach
-/// other links, or a setting that names one.
+/// Returns whether there is IPv6 here besides what every interface has of it: an address that can reach other links, or
+/// a setting that names one.
 fn uses_ipv6(options: &RenderOptions, pod_cidrs: &[IpNet]) -> bool {
     let addresses = options.node_ips.iter().chain(&options.host_addresses);
     let mut addresses = addresses.copied().chain(pod_cidrs.iter().map(IpNet::addr));

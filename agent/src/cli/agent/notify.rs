@@ -1,4 +1,4 @@
-//! What systemd is told of the agent, where it is started by it (`Type=notify`); nothing elsewhere.
+//! Notifications to systemd about the agent, where it is started by it (`Type=notify`); none elsewhere.
 
 use std::{
     env, io,
@@ -11,21 +11,20 @@ use sd_notify::{NotifyState, notify, watchdog_enabled};
 use tokio::time::sleep;
 use tracing::warn;
 
-/// How long systemd is asked to wait each time, how often it is asked, and for how long in all.
+/// Time that each request has systemd wait, interval of the requests, and time after which there are no more.
 const EXTENSION: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_START: Duration = Duration::from_mins(15);
 
-/// A start, until this is dropped. It may take longer than `TimeoutStartSec=` says: on a busy host the kernel verifies
-/// programs for two minutes, and a Node may take five to have its pods' ranges. systemd is asked to wait, by a
-/// thread that does nothing else.
+/// A start, until this is dropped. It may take longer than `TimeoutStartSec=`: on a busy host the kernel verifies
+/// programs for two minutes, and a Node may take five to have its pods' ranges. A thread of its own has systemd wait.
 #[derive(Debug)]
 pub(super) struct Starting {
     _ends: Option<mpsc::Sender<()>>,
 }
 
 impl Starting {
-    /// Begins to ask, if systemd waits.
+    /// Begins to request time, if systemd waits.
     pub(super) fn begin() -> Self {
         if env::var_os("NOTIFY_SOCKET").is_none() {
             return Self { _ends: None };
@@ -48,8 +47,9 @@ fn ask_for_time(ended: &mpsc::Receiver<()>) {
     }
 }
 
-/// Says that it translates, and from now on that it is alive, as often as `WatchdogSec=` asks for. What says it
-/// runs in the thread of the event loop: when that is stuck, it is not said, and systemd starts the agent anew.
+/// Notifies systemd that the agent translates, and from now on that it is alive, as often as `WatchdogSec=` requires.
+/// The notifications come from the thread of the event loop: when that is stuck, they stop, and systemd starts the
+/// agent anew.
 pub(super) fn ready() {
     complain(notify(&[NotifyState::Ready]));
     let Some(limit) = watchdog_enabled() else {
@@ -63,7 +63,7 @@ pub(super) fn ready() {
     });
 }
 
-/// Says that it ends.
+/// Notifies systemd that the agent ends.
 pub(super) fn stopping() {
     complain(notify(&[NotifyState::Stopping]));
 }

@@ -1,11 +1,11 @@
-//! What cannot work, and is refused before anything is touched.
+//! Settings that cannot work, and are refused before anything is touched.
 
 use anyhow::{Result, bail};
 use ipnet::IpNet;
 use shunt_common::PortRange;
 use shunt_datapath::Families;
 
-/// The node ports of Kubernetes, unless its `--service-node-port-range` says otherwise.
+/// The node ports of Kubernetes, without another `--service-node-port-range`.
 const NODE_PORTS: [u16; 2] = [30_000, 32_767];
 
 /// Refuses ports that node ports may have: a reply to the one could be taken for a request to the other.

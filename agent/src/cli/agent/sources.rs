@@ -1,4 +1,4 @@
-//! Where an agent's events come from: a file, a cluster, and its socket.
+//! The sources of an agent's events: a file, a cluster, and its socket.
 
 use std::{collections::BTreeSet, future::pending, net::IpAddr, path::PathBuf, sync::Arc};
 
@@ -32,7 +32,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Opens those that there are to be. Nothing is asked of a cluster yet.
+    /// Opens the sources that there are to be. Nothing is requested from a cluster yet.
     ///
     /// # Errors
     ///
@@ -67,11 +67,11 @@ impl Sources {
         self.here.subscribe()
     }
 
-    /// The ranges of this node's pods, if a cluster says them and they are `needed`, or of use.
+    /// Returns the ranges of this node's pods, if a cluster has them and they are `needed`, or of use.
     ///
     /// # Errors
     ///
-    /// The cluster does not say what is needed.
+    /// The cluster does not have what is needed.
     pub(super) async fn pod_cidrs(&mut self, need: NodeRanges) -> Result<Vec<IpNet>> {
         let needed = match need {
             NodeRanges::Needed => true,
@@ -98,13 +98,13 @@ impl Sources {
         file.or(cluster).or_else(|| self.consul.name())
     }
 
-    /// How the source is that follows a cluster, if there is one.
+    /// Returns the monitor of the source that follows a cluster, if there is one.
     pub(super) fn followed(&self) -> Option<ClusterMonitor> {
         self.cluster.as_ref().map(KubernetesSource::monitor)
     }
 
-    /// Starts them, that of `socket` too, and has them and the event loop follow the host's
-    /// addresses, of which `changes` tells, and the `guests`. Gives what they are called, and where calls go.
+    /// Starts them, that of `socket` too, and has them and the event loop follow the host's addresses, whose changes
+    /// `changes` reports, and the `guests`. Returns their names, and where calls go.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl Sources {
     }
 }
 
-/// Tells the event loop, and whoever else looks at `host`, of the host's addresses, as they are now
-/// and whenever they change.
+/// Sends the host's addresses to the event loop and to the receivers of `host`, as they are now and whenever they
+/// change.
 async fn follow_addresses(
     mut changes: InterfaceWatch,
     queue: EventQueue,
@@ -175,9 +175,9 @@ async fn follow_addresses(
 /// The pods and guests of this host, by their networks.
 #[derive(Debug)]
 pub(super) struct Guests {
-    /// Of those that are told by ranges.
+    /// Networks of those that ranges identify.
     pub(super) ranges: Vec<IpNet>,
-    /// Of those that are told by routes, whenever these change. `None`: ranges tell alone.
+    /// Networks of those that routes identify, whenever these change. `None`: ranges alone count.
     pub(super) routes: Option<watch::Receiver<Arc<KnownRoutes>>>,
 }
 
@@ -193,7 +193,7 @@ impl Guests {
         Arc::new(Here::new(host, networks))
     }
 
-    /// Waits until routes tell of others.
+    /// Waits until routes lead to others.
     async fn changed(&mut self) {
         if let Some(routes) = &mut self.routes
             && routes.changed().await.is_ok()
@@ -204,7 +204,7 @@ impl Guests {
     }
 }
 
-/// Tells `here` of the addresses on this host whenever they change.
+/// Sends the addresses on this host to `here` whenever they change.
 async fn follow_here(
     mut host: watch::Receiver<BTreeSet<IpAddr>>,
     mut guests: Guests,

@@ -23,42 +23,42 @@ pub(crate) enum AgentFileError {
     /// It cannot be read.
     #[error("--config {}: cannot read it: {source}", path.display())]
     Read {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// Reason of the failure.
         source: io::Error,
     },
     /// It is not TOML.
     #[error("--config {}: {reason}", path.display())]
     Syntax {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Where, and what is wrong.
+        /// Place of the error, and its cause.
         reason: String,
     },
     /// A key or its value is wrong.
     #[error("--config {}: line {line}: {key}: {fault}", path.display())]
     Setting {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Counted from 1.
         line: usize,
         /// The key.
         key: String,
-        /// What is wrong.
+        /// Fault of the key or its value.
         fault: String,
     },
 }
 
-/// The settings of a file, as the flags that say the same.
+/// The settings of a file, as the flags of the same meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AgentFile {
     /// The flag's long name, and its words on the command line.
     settings: Vec<(String, Vec<String>)>,
 }
 
-/// Whether a file is the agent's own: another is a KubeProxyConfiguration, which is YAML or JSON and says so.
-/// One that cannot be read is taken for what its name says.
+/// Returns whether a file is the agent's own: another is a KubeProxyConfiguration, which is YAML or JSON and has an
+/// `apiVersion`. A file that cannot be read is judged by its name.
 pub(crate) fn is_agent_file(path: &Path) -> bool {
     let is_named = path.extension() == Some(OsStr::new("toml"));
     is_named
@@ -68,8 +68,8 @@ pub(crate) fn is_agent_file(path: &Path) -> bool {
             .is_some_and(|table| !table.contains_key("apiVersion"))
 }
 
-/// The command line of `shunt agent` with what the file says that its `--config` names: each flag that the
-/// command line does not have itself. As it is if it names none of the agent's own files.
+/// Returns the command line of `shunt agent` with the settings of the file that its `--config` names: each flag that
+/// the command line does not have itself. Returns it as it is if it names none of the agent's own files.
 ///
 /// # Errors
 ///
@@ -165,12 +165,12 @@ impl AgentFile {
         Ok(Self { settings })
     }
 
-    /// How many settings there are.
+    /// Returns the number of settings.
     pub(crate) const fn len(&self) -> usize {
         self.settings.len()
     }
 
-    /// The words of the command line that say the same.
+    /// Returns the words of the command line with the same meaning.
     pub(crate) fn words(&self) -> impl Iterator<Item = &String> {
         self.settings.iter().flat_map(|(_, words)| words)
     }
@@ -202,7 +202,7 @@ fn flag<'a>(key: &str, agent: &'a Command) -> Result<&'a Arg, String> {
         .ok_or_else(|| "the agent has no such flag: `shunt agent --help` lists them".to_owned())
 }
 
-/// What says the same on the command line.
+/// Returns the words of the command line with the same meaning.
 fn words(key: &str, arg: &Arg, value: &Value) -> Result<Vec<String>, String> {
     let word = |value: &Value| match value {
         Value::String(text) => Ok(format!("--{key}={text}")),

@@ -16,7 +16,7 @@ pub(crate) enum FileError {
     /// It cannot be read.
     #[error("cannot read it: {0}")]
     Read(#[from] io::Error),
-    /// It is neither YAML nor JSON, or does not say what it is.
+    /// It is neither YAML nor JSON, or its form cannot be read.
     #[error("{0}")]
     Syntax(String),
     /// It is something else.
@@ -25,22 +25,22 @@ pub(crate) enum FileError {
          are what is understood"
     )]
     Form {
-        /// What it says.
+        /// Its `apiVersion`.
         api_version: String,
-        /// Likewise.
+        /// Its `kind`.
         kind: String,
     },
     /// A field is twice there, or not what it has to be.
     #[error("{path}: {error}")]
     Field {
-        /// Which.
+        /// Path of the field.
         path: String,
-        /// What is wrong with it, and in which line.
+        /// Fault of the field, and its line.
         error: String,
     },
 }
 
-/// What every object of Kubernetes says of itself.
+/// The form that every object of Kubernetes has.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Form {
@@ -102,7 +102,7 @@ fn decode(text: &str) -> Result<Known, FileError> {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    /// What `kubeadm init` of 1.34 writes.
+    /// The file that `kubeadm init` of 1.34 writes.
     pub(crate) const KUBEADM: &str = "\
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0

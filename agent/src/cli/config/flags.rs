@@ -69,7 +69,7 @@ impl FromArgMatches for KubeProxyFlags {
         let mut flags = Self {
             config: matches
                 .get_one::<PathBuf>(CONFIG)
-                // What that says was put among the flags before.
+                // Its settings were put among the flags before.
                 .filter(|path| !is_agent_file(path))
                 .cloned(),
             given: Vec::new(),
@@ -82,7 +82,7 @@ impl FromArgMatches for KubeProxyFlags {
             let values = values.map(|value| value.to_string_lossy().into_owned());
             flags.given.push((setting, values.collect()));
         }
-        // What cannot be a value at all is wrong where the flag is.
+        // An impossible value is an error of the command line.
         flags
             .configuration()
             .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error + "\n"))?;
@@ -96,7 +96,7 @@ impl FromArgMatches for KubeProxyFlags {
 }
 
 impl KubeProxyFlags {
-    /// What the flags say, as a file would.
+    /// Returns the configuration of the flags, as a file would have it.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ fn value(setting: &Setting, last: &str, all: &[String]) -> Result<Value, String>
     }
 }
 
-/// Puts a value where `path` says.
+/// Puts a value at `path`.
 fn insert(object: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => {

@@ -9,12 +9,12 @@ use crate::cli::config::{table::Setting, v1alpha1::KubeProxyConfiguration};
 pub(crate) struct Reading(Value);
 
 impl Reading {
-    /// Of a configuration.
+    /// Returns the reading of a configuration.
     pub(crate) fn of(configuration: &KubeProxyConfiguration) -> Self {
         Self(serde_json::to_value(configuration).unwrap_or_default())
     }
 
-    /// What a field says, if that is something: neither nothing (`""`, 0, `0s`), which stands for the
+    /// Returns the value of a field, if that is something: neither nothing (`""`, 0, `0s`), which stands for the
     /// default in kube-proxy, nor the default itself.
     pub(crate) fn said(&self, setting: &Setting) -> Option<&Value> {
         let value = self.get(setting.field)?;

@@ -1,4 +1,4 @@
-//! What follows from kube-proxy's configuration for the agent.
+//! The agent's settings from kube-proxy's configuration.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -40,7 +40,7 @@ const TCP_CLOSE_WAIT: u32 = 3600;
 const MAX_PER_CORE: u32 = 32_768;
 const LEAST: u32 = 131_072;
 
-/// From this verbosity on klog's components tell what they do step by step.
+/// From this verbosity on klog's components log what they do step by step.
 const DEBUG_VERBOSITY: u32 = 4;
 
 /// The only feature gate that switches something here (Kubernetes 1.36).
@@ -60,40 +60,40 @@ const BESIDE_FILE: [&str; 10] = [
     "feature-gates",
 ];
 
-/// What the agent does of it.
+/// The agent's settings that follow from the configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KubeProxySettings {
-    /// Whether a file says that this agent stands in kube-proxy's place.
+    /// True if a file puts this agent in kube-proxy's place.
     from_file: bool,
-    /// Where health and metrics are, if a file says it.
+    /// Addresses of health and metrics, if a file has them.
     health: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     hard_fail: bool,
-    /// Of the agent's own table, as far as a file says it, in seconds.
+    /// Timeouts of the agent's own table, as far as a file has them, in seconds.
     tcp_established: Option<u32>,
     tcp_close_wait: Option<u32>,
     udp: Option<u32>,
     udp_stream: Option<u32>,
-    /// Of the kernel's connection tracking.
+    /// Settings of the kernel's connection tracking.
     pub(crate) netfilter: NetfilterConntrack,
-    /// What the kernel is told of memory that runs out.
+    /// The process's score for the kernel's OOM killer.
     pub(crate) oom_score: Option<i32>,
-    /// Whether the log is to say more.
+    /// True if the log is verbose.
     pub(crate) is_verbose: bool,
-    /// What the log has to say of the rest.
+    /// Warnings for the log about the rest.
     pub(crate) warnings: Vec<String>,
     /// The fields of the file that this version does not know. The warnings have them, too.
     pub(crate) unknown: Vec<String>,
-    /// What the file says, or the flags of kube-proxy do.
+    /// The configuration of the file, or of kube-proxy's flags.
     configuration: KubeProxyConfiguration,
 }
 
 impl KubeProxySettings {
-    /// Of a file, or else of flags.
+    /// Returns the settings of a file, or else of flags.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or is wrong, or asks for what is refused.
+    /// The file cannot be read or is wrong, or has a setting that is refused.
     pub(crate) fn of(flags: &KubeProxyFlags) -> Result<Self> {
         let of_flags = || flags.configuration().map_err(anyhow::Error::msg);
         let Some(path) = &flags.config else {
@@ -231,7 +231,7 @@ impl KubeProxySettings {
         Ok(settings)
     }
 
-    /// How a cluster is followed, by a file or else by flags.
+    /// Returns the settings of the cluster's source, by a file or else by flags.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl KubeProxySettings {
         )
     }
 
-    /// What is said of the node, and of its Services, by a file or else by flags.
+    /// Returns the settings of the node, and of its Services, by a file or else by flags.
     fn beside(&self) -> Beside {
         let KubeProxyConfiguration {
             bind_address,
@@ -273,8 +273,8 @@ impl KubeProxySettings {
         }
     }
 
-    /// Where health and metrics are, by a file or else by flags; where kube-proxy has them if nothing
-    /// is said and a cluster is followed. Where probes are answered, the flag alone says.
+    /// Returns the addresses of health and metrics, by a file or else by flags; kube-proxy's if neither has one and a
+    /// cluster is followed. The address of probes is the flag's alone.
     pub(crate) fn http(&self, flags: &HttpArgs, follows_cluster: bool) -> HttpArgs {
         if !self.from_file {
             let default = |address| follows_cluster.then_some(BindAddress(Some(address)));
@@ -293,7 +293,7 @@ impl KubeProxySettings {
         }
     }
 
-    /// How this node's pods are told, by a file or else by flags.
+    /// Returns the settings that identify this node's pods, by a file or else by flags.
     ///
     /// # Errors
     ///
@@ -320,7 +320,7 @@ impl KubeProxySettings {
         )
     }
 
-    /// Whether all connections to ClusterIPs are masqueraded, by a file or else by a flag.
+    /// Returns whether all connections to ClusterIPs are masqueraded, by a file or else by a flag.
     pub(crate) fn masquerade_all(&self, flag: bool) -> bool {
         if self.from_file {
             masquerades_all(&self.configuration)
@@ -329,8 +329,8 @@ impl KubeProxySettings {
         }
     }
 
-    /// Whether the node's loopback addresses have NodePorts, by a file or else by a flag. In the mode nftables, whose
-    /// section has no such field, a file says nothing.
+    /// Returns whether the node's loopback addresses have NodePorts, by a file or else by a flag. In the mode nftables,
+    /// whose section has no such field, the flag counts.
     pub(crate) fn localhost_node_ports(&self, flag: bool) -> bool {
         let KubeProxyConfiguration { mode, iptables, .. } = &self.configuration;
         if !self.from_file || mode.as_deref() == Some("nftables") {
@@ -357,7 +357,7 @@ impl KubeProxySettings {
         }
     }
 
-    /// What `/configz` answers: of what is in effect, that which has a field.
+    /// Returns the answer of `/configz`: the settings in effect that have a field.
     pub(crate) fn configz(&self, http: &HttpArgs, timeouts: Timeouts) -> String {
         let HttpArgs {
             healthz,
@@ -405,7 +405,7 @@ impl KubeProxySettings {
     }
 }
 
-/// Whether the section of the configured mode asks for it.
+/// Returns whether the section of the configured mode has `masqueradeAll`.
 fn masquerades_all(configuration: &KubeProxyConfiguration) -> bool {
     let KubeProxyConfiguration {
         mode,
@@ -421,8 +421,8 @@ fn masquerades_all(configuration: &KubeProxyConfiguration) -> bool {
     is_asked.unwrap_or_default()
 }
 
-/// How many connections the kernel is to track at least, on a machine of so many processors. Without a file nobody asks
-/// for it unless a flag does.
+/// Returns the number of connections that the kernel is to track at least, on a machine of so many processors. Without
+/// a file there is none unless a flag sets it.
 fn conntrack_max(conntrack: &Conntrack, from_file: bool, processors: u32) -> Option<u32> {
     let Conntrack {
         max_per_core, min, ..
@@ -432,11 +432,11 @@ fn conntrack_max(conntrack: &Conntrack, from_file: bool, processors: u32) -> Opt
     }
     let of = |number: &Option<i32>, default| number.map_or(default, |number| number.max(0) as u32);
     let scaled = of(max_per_core, MAX_PER_CORE).saturating_mul(processors);
-    // kube-proxy's maxPerCore of 0 says that all is to stay as it is.
+    // kube-proxy's maxPerCore of 0 leaves all as it is.
     (scaled > 0).then(|| scaled.max(of(min, LEAST)))
 }
 
-/// How many processors the machine has, whatever share of them is ours.
+/// Returns the number of processors of the machine, whatever share of them is ours.
 fn processors() -> u32 {
     let online = sysconf(SysconfVar::_NPROCESSORS_ONLN);
     let online = online
@@ -446,7 +446,7 @@ fn processors() -> u32 {
     online.unwrap_or(1)
 }
 
-/// What is to be said of settings that do nothing here.
+/// Returns the warnings about settings that do nothing here.
 ///
 /// # Errors
 ///

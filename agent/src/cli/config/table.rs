@@ -1,7 +1,7 @@
 //! The one list of kube-proxy's flags and fields: what each does here, and why. Messages, the checks of
 //! the command line, and docs/kube-proxy-config.md are made of it.
 
-/// What a flag takes, and so what its field is.
+/// Type of a flag's value, and so of its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// Nothing, or `=true`, `=false`.
@@ -18,14 +18,14 @@ pub(crate) enum Takes {
     Gates,
 }
 
-/// What becomes of a setting.
+/// Effect of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It does what it does in kube-proxy, or what is said.
+    /// It does what it does in kube-proxy, or what the text describes.
     Honoured(&'static str),
-    /// It is accepted, and the log says why it has no effect.
+    /// It is accepted, and the log has the reason why it has no effect.
     Ignored(&'static str),
-    /// The agent does not start, and says why.
+    /// The agent does not start, and its error has the reason.
     Refused(&'static str),
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Setting {
     /// The field, with dots between its parts; empty if there is none.
     pub(crate) field: &'static str,
     pub(crate) takes: Takes,
-    /// What kube-proxy has if nothing is said, as it is written in JSON. To say this is to say
-    /// nothing, so nothing is said of it.
+    /// kube-proxy's default, as it is written in JSON. A setting with this value counts as not set, so nothing is
+    /// logged about it.
     pub(crate) default: &'static str,
     pub(crate) effect: Effect,
-    /// Whether the agent has this flag anyway, for everyone.
+    /// True if the agent has this flag anyway, for everyone.
     pub(crate) is_ours: bool,
 }
 
 impl Setting {
-    /// Whether a flag of this value says no more than no flag.
+    /// Returns whether a flag of this value means the same as no flag.
     pub(crate) fn is_default(&self, value: &str) -> bool {
         self.default.trim_matches('"') == value
     }
@@ -93,7 +93,7 @@ const CONNTRACK_SIZE: &str = "of the kernel's nf_conntrack_max and its hash tabl
      lowers; the agent's own table has --max-conntrack";
 const NO_CADVISOR: &str = "nothing reads it, in kube-proxy neither";
 const WINDOWS: &str = "this is Linux";
-const LOG_FORM: &str = "the log is lines of text on standard error; RUST_LOG says what is logged";
+const LOG_FORM: &str = "the log is lines of text on standard error; RUST_LOG is its filter";
 
 /// All of them, in the order of kube-proxy's documents.
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -161,7 +161,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Honoured(
             "with --kubernetes, this node's address of its family in place of the Node's, for NodePorts at \
              `primary` and for source ranges; an IPv6 address has health and metrics at `[::]` and `[::1]` if \
-             nothing is said of them; SNAT is by the addresses of the interfaces and of --node-ip",
+             they have no value; SNAT is by the addresses of the interfaces and of --node-ip",
         ),
     ),
     ours(
@@ -190,14 +190,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "",
         Number,
         "10256",
-        Ignored("--healthz-bind-address says address and port"),
+        Ignored("--healthz-bind-address has address and port"),
     ),
     setting(
         "metrics-port",
         "",
         Number,
         "10249",
-        Ignored("--metrics-bind-address says address and port"),
+        Ignored("--metrics-bind-address has address and port"),
     ),
     setting(
         "proxy-mode",
@@ -215,7 +215,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Text,
         "\"ClusterCIDR\"",
         Honoured(
-            "all four; ClusterCIDR without a range tells those of --pod-cidr, or else of the Node's \
+            "all four; ClusterCIDR without a range takes those of --pod-cidr, or else of the Node's \
              spec.podCIDRs; ranges of one family alone are refused on a node of the other",
         ),
     ),

@@ -63,7 +63,7 @@ section! {
 }
 
 section! {
-    /// How the API server is reached.
+    /// The connection to the API server.
     ClientConnection {
         kubeconfig: String,
         accept_content_types: String,
@@ -74,7 +74,7 @@ section! {
 }
 
 section! {
-    /// What is logged.
+    /// The log's settings.
     Logging {
         format: String,
         flush_frequency: FlushFrequency,
@@ -85,14 +85,14 @@ section! {
 }
 
 section! {
-    /// What is logged of a file.
+    /// The log's verbosity for a file.
     Vmodule {
         file_pattern: String,
         verbosity: u32,
     }
 }
 
-/// How often the log is flushed: a duration, or a number of nanoseconds.
+/// Interval at which the log is flushed: a duration, or a number of nanoseconds.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum FlushFrequency {
@@ -101,7 +101,7 @@ pub(crate) enum FlushFrequency {
 }
 
 section! {
-    /// Of the mode `iptables`.
+    /// Section of the mode `iptables`.
     Iptables {
         masquerade_bit: i32,
         masquerade_all: bool,
@@ -112,7 +112,7 @@ section! {
 }
 
 section! {
-    /// Of the mode `nftables`.
+    /// Section of the mode `nftables`.
     Nftables {
         masquerade_bit: i32,
         masquerade_all: bool,
@@ -122,7 +122,7 @@ section! {
 }
 
 section! {
-    /// Of the mode `ipvs`.
+    /// Section of the mode `ipvs`.
     Ipvs {
         sync_period: GoDuration,
         min_sync_period: GoDuration,
@@ -138,7 +138,7 @@ section! {
 }
 
 section! {
-    /// Of Windows.
+    /// Section of Windows.
     Winkernel {
         network_name: String,
         source_vip: String,
@@ -150,7 +150,7 @@ section! {
 }
 
 section! {
-    /// By which interfaces pods of this node are told.
+    /// The interfaces by which pods of this node are known.
     DetectLocal {
         bridge_interface: String,
         interface_name_prefix: String,
@@ -158,7 +158,7 @@ section! {
 }
 
 section! {
-    /// Of the kernel's connection tracking.
+    /// Section of the kernel's connection tracking.
     Conntrack {
         max_per_core: i32,
         min: i32,

@@ -11,7 +11,7 @@ use crate::cli::config::v1alpha1::KubeProxyConfiguration;
 
 const NOTHING: GoDuration = GoDuration::seconds(0);
 
-/// What is wrong, each with its field.
+/// Returns the faults, each with its field.
 #[expect(
     clippy::too_many_lines,
     reason = "one rule after the other, in the order of the fields"

@@ -1,4 +1,4 @@
-//! How many connections there are of each.
+//! Numbers of connections, by client, frontend, backend or state.
 
 use std::{
     collections::BTreeMap,
@@ -14,16 +14,16 @@ use crate::cli::{
     table::Table,
 };
 
-/// What connections are counted by.
+/// Property by which connections are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum CountBy {
     /// All together
     All,
     /// The client's address
     Client,
-    /// What the client connected to
+    /// The frontend
     Frontend,
-    /// Who serves it
+    /// The backend
     Backend,
     /// The state
     State,

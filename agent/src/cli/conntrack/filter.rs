@@ -1,22 +1,22 @@
-//! Which connections are asked for.
+//! Filters for connections.
 
 use clap::{Args, ValueEnum};
 use shunt_api::view::{ConnectionFilter, ConnectionState};
 
 use crate::cli::flags::{duration::Seconds, ends::EndArgs};
 
-/// Which connections are meant: those that are all of this.
+/// Filters for connections; all must match.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Filters")]
 pub(super) struct FilterArgs {
     #[command(flatten)]
     ends: EndArgs,
 
-    /// Those in this state; may be given several times
+    /// Filter by state; may be given several times
     #[arg(long, value_enum, value_name = "STATE", ignore_case = true)]
     state: Vec<State>,
 
-    /// Those on which neither side has sent a packet for so long, or longer: 30s, 2m
+    /// Filter by idle time: neither side has sent a packet for so long, or longer: 30s, 2m
     #[arg(long, value_name = "TIME")]
     idle: Option<Seconds>,
 }

@@ -14,10 +14,10 @@ use crate::cli::{
     output::{self, OutputFormat, complain},
 };
 
-/// Nothing says which are meant.
+/// Exit status if there is neither a filter nor --all.
 const NOT_SAID: u8 = 2;
 
-/// Forget connections: those that are all of what the filters say
+/// Forget the connections that match all filters
 ///
 /// The next packet of such a connection is as the first of a new one: a datagram finds a backend again; a
 /// segment of TCP that is no SYN finds none that knows it, and the connection is reset or ends by its timeout,

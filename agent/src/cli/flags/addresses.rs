@@ -12,7 +12,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those that `flag` was given.
+    /// Returns the addresses that `flag` was given.
     ///
     /// # Errors
     ///

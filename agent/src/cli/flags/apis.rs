@@ -1,4 +1,4 @@
-//! What the agent serves besides its own socket: the APIs of others, and the page.
+//! The agent's servers besides its own socket: the APIs of others, and the page.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct ApiArgs {
 }
 
 impl ApiArgs {
-    /// Listens where that is asked for, and reads what is to be served.
+    /// Listens at the addresses that are given, and reads what is to be served.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl ApiArgs {
     }
 }
 
-/// Where they are going to be served, if anywhere.
+/// Places where they are going to be served, if anywhere.
 #[derive(Debug)]
 pub(crate) struct ApiPlaces {
     linkerd: LinkerdPlace,
@@ -54,7 +54,7 @@ pub(crate) struct ApiPlaces {
 }
 
 impl ApiPlaces {
-    /// Where the agent is to remember what has changed of each service, if anybody will ask.
+    /// Returns the place for the agent's memory of each service's changes, if the page is going to be served.
     pub(crate) fn changes(&self) -> Option<Arc<ServiceChanges>> {
         self.ui.changes()
     }
@@ -64,8 +64,7 @@ impl ApiPlaces {
         self.local_api.source_name()
     }
 
-    /// Begins to serve what the inspector finds, and to tell `queue` of what is registered. What it gives
-    /// ends that when it is dropped.
+    /// Begins to serve what the inspector finds, and to send `queue` what is registered. Dropping the result ends that.
     ///
     /// # Errors
     ///

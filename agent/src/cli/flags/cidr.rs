@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// A range: ADDRESS/LENGTH.
+/// Returns the range of a text: ADDRESS/LENGTH.
 ///
 /// # Errors
 ///
-/// It is none; of an address without a length the error says what is missing.
+/// It is none; for an address without a length the error names what is missing.
 pub(crate) fn cidr(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| match text.parse::<IpAddr>() {
         Ok(address) => {

@@ -1,4 +1,4 @@
-//! Where services come from on hosts with Consul.
+//! The source of services on hosts with Consul.
 
 use std::{env, fs, path::PathBuf, time::Duration};
 
@@ -11,16 +11,15 @@ use shunt::{
 
 use crate::cli::flags::duration::Seconds;
 
-/// How Consul is followed, and for which frontends.
+/// Settings of Consul as a source, and of its frontends.
 #[derive(Debug, Clone, Args)]
 #[expect(
     clippy::option_option,
     reason = "so clap has a flag that need not have a value"
 )]
 pub(crate) struct ConsulArgs {
-    /// Translate services of a Consul catalog, as the agent at URL tells of them: http://HOST:PORT,
-    /// https://HOST:PORT or unix:///PATH [default without URL: CONSUL_HTTP_ADDR, or else
-    /// http://127.0.0.1:8500]
+    /// Translate services of a Consul catalog, as the agent at URL reports them: http://HOST:PORT, https://HOST:PORT or
+    /// unix:///PATH [default without URL: CONSUL_HTTP_ADDR, or else http://127.0.0.1:8500]
     #[arg(
         long,
         value_name = "URL",
@@ -30,7 +29,7 @@ pub(crate) struct ConsulArgs {
     )]
     consul: Option<Option<ConsulAddress>>,
 
-    /// Which services of Consul have which frontends: a file in TOML
+    /// File in TOML that gives services of Consul their frontends
     #[arg(long, value_name = "FILE", requires = "consul")]
     consul_config: Option<PathBuf>,
 
@@ -43,8 +42,8 @@ pub(crate) struct ConsulArgs {
     #[arg(long, value_name = "FILE", requires = "consul")]
     consul_token_file: Option<PathBuf>,
 
-    /// How long removals of backends wait after the Consul agent was out of reach: its checks may not
-    /// have run yet. Additions do not wait; with 0s removals do not either
+    /// Time that removals of backends wait after the Consul agent was out of reach: its checks may not have run yet.
+    /// Additions do not wait; with 0s removals do not either
     #[arg(long, value_name = "TIME", default_value_t = Seconds(10), requires = "consul")]
     consul_settle: Seconds,
 
@@ -63,8 +62,8 @@ pub(crate) struct ConsulArgs {
 pub(crate) struct Consul(Option<ConsulSource>);
 
 impl ConsulArgs {
-    /// Reads what the source needs to know, and asks Consul nothing yet. `here` are the
-    /// addresses on this host, whenever they change.
+    /// Reads the source's settings, and sends no request to Consul yet. `here` are the addresses on this host, whenever
+    /// they change.
     ///
     /// # Errors
     ///
@@ -102,7 +101,7 @@ impl Consul {
         self.0.as_ref().map(ToString::to_string)
     }
 
-    /// Starts the source. Gives what it is called.
+    /// Starts the source. Returns its name.
     ///
     /// # Errors
     ///

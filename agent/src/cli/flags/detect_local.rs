@@ -1,4 +1,4 @@
-//! How this node's pods are told from others: kube-proxy's flags.
+//! Detection of this node's pods: kube-proxy's flags.
 
 use anyhow::{Error, Result, bail};
 use clap::{Args, ValueEnum};
@@ -7,7 +7,7 @@ use shunt_datapath::{Families, PodDetection, PodInterfaces};
 
 use crate::cli::flags::cidr::cidr;
 
-/// What tells this node's pods from others, by kube-proxy's names.
+/// Mode of detecting this node's pods, by kube-proxy's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// The cluster's range of pod addresses (--cluster-cidr)
@@ -24,23 +24,23 @@ enum Mode {
     InterfaceNamePrefix,
 }
 
-/// Of what use the ranges of this node's Node are, where no flag says its pods' ranges.
+/// Use of the ranges of this node's Node, where no flag gives its pods' ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeRanges {
     /// The agent is to know its pods by them.
     Needed,
-    /// Nothing else tells its pods.
+    /// Nothing else identifies its pods.
     Welcome,
     /// Something else does.
     Unused,
 }
 
-/// How this node's pods are told from others.
+/// Detection of this node's pods.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "This node")]
 pub(crate) struct DetectLocalArgs {
-    /// What tells this node's pods from other clients; what --pod-cidr names counts in any case
-    /// [default: ClusterCIDR with --cluster-cidr, else NodeCIDR, if its Node has ranges]
+    /// Mode of detecting this node's pods among all clients; the ranges of --pod-cidr count in any case [default:
+    /// ClusterCIDR with --cluster-cidr, else NodeCIDR, if its Node has ranges]
     #[arg(id = "detect-local-mode", long, value_name = "MODE", value_enum)]
     detect_local_mode: Option<Mode>,
 
@@ -54,18 +54,18 @@ pub(crate) struct DetectLocalArgs {
     )]
     cluster_cidrs: Vec<IpNet>,
 
-    /// The bridge that this node's pods, and nobody else, are behind
+    /// Bridge with this node's pods, and nothing else, behind it
     #[arg(id = "pod-bridge-interface", long, value_name = "NAME")]
     pod_bridge_interface: Option<String>,
 
-    /// What the names of the interfaces to this node's pods, and of no others, begin with
+    /// Prefix of the names of the interfaces to this node's pods, and of no others
     #[arg(id = "pod-interface-name-prefix", long, value_name = "PREFIX")]
     pod_interface_name_prefix: Option<String>,
 }
 
 impl DetectLocalArgs {
-    /// As a configuration of kube-proxy says it: `ClusterCIDR` is its default, also without a range, and
-    /// tells no pods then.
+    /// Returns the flags of a configuration of kube-proxy: `ClusterCIDR` is its default, also without a range, and
+    /// identifies no pods then.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl DetectLocalArgs {
         })
     }
 
-    /// Of what use the ranges of this node's Node are.
+    /// Returns the use of the ranges of this node's Node.
     pub(crate) fn node_ranges(&self) -> NodeRanges {
         match self.detect_local_mode {
             Some(Mode::NodeCidr) => NodeRanges::Needed,
@@ -97,8 +97,8 @@ impl DetectLocalArgs {
         }
     }
 
-    /// What tells this node's pods, of whose addresses `pod_cidrs` is known, and to which packets are
-    /// handed if it `redirects`. What another mode needs has no effect. `families` are translated.
+    /// Returns the detection of this node's pods, of whose addresses `pod_cidrs` is known, and to which packets are
+    /// handed if it `redirects`. The settings of another mode have no effect. `families` are translated.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ fn check_families(ranges: &[IpNet]) -> Result<()> {
     Ok(())
 }
 
-/// As kube-proxy on a node of one family: ranges of the other alone tell nobody.
+/// As kube-proxy on a node of one family: ranges of the other alone identify no pod.
 fn check_stack(what: &str, ranges: &[IpNet], families: Families) -> Result<()> {
     let Families { ipv4, ipv6 } = families;
     let is_of_node = |range: &IpNet| if range.addr().is_ipv4() { ipv4 } else { ipv6 };
@@ -301,7 +301,7 @@ mod tests {
             let flags = Flags::try_parse_from(arguments).unwrap();
             assert_eq!(flags.pods.node_ranges(), expected);
         }
-        // A file says kube-proxy's default, with a range or without.
+        // A file has kube-proxy's default, with a range or without.
         for (cidr, expected) in [
             ("", NodeRanges::Welcome),
             ("10.0.0.0/8", NodeRanges::Unused),

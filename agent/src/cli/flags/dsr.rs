@@ -10,14 +10,14 @@ use crate::cli::flags::{cidr::cidr, switch::Switch};
 #[command(next_help_heading = "DSR")]
 #[command(mut_arg("dsr_lower_mss", Switch::flag))]
 pub(crate) struct DsrArgs {
-    /// Have backends of services with --forwarding dsr announce segments that fit into an envelope, so that
-    /// TCP clients need not be told that theirs do not
+    /// Have backends of services with --forwarding dsr announce segments that fit into an envelope, so that TCP clients
+    /// need no ICMP error for segments that do not
     #[arg(long, value_name = "BOOL", hide = true, default_value_t = Switch::ON)]
     pub(crate) dsr_lower_mss: Switch,
 
-    /// Where envelopes come from, instead of this node's address: each flow's from its own address of the first
-    /// range of its family, so that network cards spread flows over their queues. Those of other nodes
-    /// are taken out if they come from any of the ranges, so all nodes have to have the same
+    /// Source of envelopes, instead of this node's address: each flow has its own address of the first range of its
+    /// family, so that network cards spread flows over their queues. Envelopes of other nodes are taken off if they
+    /// come from any of the ranges, so all nodes have to have the same
     #[arg(long = "dsr-source-range", value_name = "CIDR", value_parser = source_range)]
     pub(crate) dsr_source_ranges: Vec<IpNet>,
 }

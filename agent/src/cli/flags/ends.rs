@@ -1,26 +1,26 @@
-//! Which connections are meant, by their ends.
+//! Filters for connections, by their ends.
 
 use clap::Args;
 use shunt_api::view::{Place, ProtocolNumber};
 
 use crate::cli::flags::transport::Transport;
 
-/// Those that are all of this.
+/// Filters for connections, by their ends; all must match.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EndArgs {
-    /// Those of clients there: 10.1.1.5, 10.1.0.0/16, [fd00::1]:4711
+    /// Filter by client: 10.1.1.5, 10.1.0.0/16, [fd00::1]:4711
     #[arg(long, value_name = "PLACE")]
     pub(crate) client: Option<Place>,
 
-    /// Those to frontends there: 10.96.0.10:80, or all ports of an address
+    /// Filter by frontend: 10.96.0.10:80, or all ports of an address
     #[arg(long, value_name = "PLACE")]
     pub(crate) frontend: Option<Place>,
 
-    /// Those that are served there
+    /// Filter by backend
     #[arg(long, value_name = "PLACE")]
     pub(crate) backend: Option<Place>,
 
-    /// Those of this protocol
+    /// Filter by protocol
     #[arg(long, value_enum, value_name = "PROTOCOL", ignore_case = true)]
     protocol: Option<Transport>,
 }

@@ -1,4 +1,4 @@
-//! Which address families are translated.
+//! The address families that are translated.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) enum IpFamily {
     Ipv6,
 }
 
-/// Which families are translated.
+/// Families that are translated.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "This node")]
 pub(crate) struct FamilyArgs {

@@ -1,4 +1,4 @@
-//! How this host's datacenter takes part in a federation.
+//! Membership of this host's datacenter in a federation.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -15,7 +15,7 @@ use shunt::{
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Federation")]
 pub(crate) struct FederationArgs {
-    /// The name of this datacenter, whose gateways others are told of, and theirs this host
+    /// Name of this datacenter. Other datacenters receive its gateways, and this host theirs
     #[arg(long, value_name = "NAME", requires = "local_api")]
     federation_datacenter: Option<String>,
 
@@ -23,7 +23,7 @@ pub(crate) struct FederationArgs {
     #[arg(long, value_name = "NAME", requires = "federation_datacenter")]
     federation_primary: Option<String>,
 
-    /// Where the primary's agent serves those of other datacenters
+    /// Address at which the primary's agent serves those of other datacenters
     #[arg(long, value_name = "IP:PORT", requires = "federation_datacenter")]
     federation_listen: Option<SocketAddr>,
 
@@ -48,7 +48,7 @@ pub(crate) struct FederationArgs {
     )]
     federation_state: PathBuf,
 
-    /// Follow other datacenters, and tell of nothing: another agent tells of this datacenter's gateways
+    /// Follow other datacenters, and report nothing: another agent reports this datacenter's gateways
     #[arg(long, requires = "federation_datacenter")]
     federation_read_only: bool,
 }

@@ -1,11 +1,11 @@
-//! What becomes of packets for services' addresses that are for none of their frontends.
+//! The handling of packets for services' addresses that are for none of their frontends.
 
 use clap::Args;
 use shunt_datapath::GuardOptions;
 
 use crate::cli::flags::switch::Switch;
 
-/// What becomes of packets for services' addresses that are for none of their frontends.
+/// Handling of packets for services' addresses that are for none of their frontends.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Guard")]
 #[expect(clippy::duplicated_attributes, reason = "both are switches")]
@@ -24,7 +24,7 @@ pub(crate) struct GuardArgs {
 }
 
 impl GuardArgs {
-    /// The settings; `by_default`: whether there is a guard if nothing says so.
+    /// Returns the settings; `by_default`: whether there is a guard without the flag.
     pub(crate) fn guard(&self, by_default: bool) -> GuardOptions {
         GuardOptions {
             guard: self.guard.map_or(by_default, Switch::is_on),

@@ -1,4 +1,4 @@
-//! Where health and metrics are asked for.
+//! The addresses of health and metrics.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -8,21 +8,21 @@ use shunt_datapath::Families;
 
 use crate::cli::flags::switch::Switch;
 
-/// Where kube-proxy answers for its health.
+/// Address of kube-proxy's health.
 pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 10_256);
 
-/// Where it shows its metrics: to this host alone.
+/// Address of kube-proxy's metrics: for this host alone.
 pub(crate) const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_249);
 
 /// The port of kubelet's probes, which is none of kube-proxy's.
 const PROBES: u16 = 10_268;
 
-/// Where something is asked for; nowhere if it is given as an empty word.
+/// Address of a server; none if it is given as an empty word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BindAddress(pub(crate) Option<SocketAddr>);
 
 impl BindAddress {
-    /// Of an address with a port, or without one if it is to be `port`.
+    /// Parses an address with a port, or without one if it is to be `port`.
     ///
     /// # Errors
     ///
@@ -54,14 +54,13 @@ fn probes(text: &str) -> Result<BindAddress, String> {
     BindAddress::parse(text, PROBES)
 }
 
-/// What is asked over HTTP.
+/// HTTP servers.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]
 #[command(mut_arg("bind-address-hard-fail", Switch::flag))]
 pub(crate) struct HttpArgs {
-    /// Where /healthz and /livez are answered, as by kube-proxy; an unspecified address is that of
-    /// both families, an empty one switches it off [default: off; 0.0.0.0:10256 with
-    /// --kubernetes or --config]
+    /// Address of /healthz and /livez, as in kube-proxy; an unspecified address is that of both families, an empty one
+    /// switches it off [default: off; 0.0.0.0:10256 with --kubernetes or --config]
     #[arg(
         id = "healthz-bind-address",
         long,
@@ -70,8 +69,8 @@ pub(crate) struct HttpArgs {
     )]
     pub(crate) healthz: Option<BindAddress>,
 
-    /// Where /metrics, /healthz, /proxyMode and /configz are answered; likewise [default:
-    /// off; 127.0.0.1:10249 with --kubernetes or --config]
+    /// Address of /metrics, /healthz, /proxyMode and /configz; likewise [default: off; 127.0.0.1:10249 with
+    /// --kubernetes or --config]
     #[arg(
         id = "metrics-bind-address",
         long,
@@ -81,9 +80,8 @@ pub(crate) struct HttpArgs {
     )]
     pub(crate) metrics: Option<BindAddress>,
 
-    /// Where /livez and /readyz are answered for kubelet's probes, whatever the configuration of
-    /// kube-proxy is; an address that cannot be had is tried again every five seconds. If the flag is
-    /// repeated, the last one counts [default: off]
+    /// Address of /livez and /readyz for kubelet's probes, whatever the configuration of kube-proxy is; an address that
+    /// cannot be had is tried again every five seconds. If the flag is repeated, the last one counts [default: off]
     #[arg(
         id = "probe-bind-address",
         long,
@@ -106,8 +104,8 @@ pub(crate) struct HttpArgs {
 }
 
 impl HttpArgs {
-    /// What is served of an agent that translates these families and has this configuration, with or
-    /// without what is counted of each service port.
+    /// Returns the settings of the servers of an agent that translates these families and has this configuration, with
+    /// or without the counts of each service port.
     pub(crate) fn options(
         self,
         families: Families,

@@ -1,4 +1,4 @@
-//! Which interfaces have the programs.
+//! The interfaces that have the programs.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(crate) struct InterfaceArgs {
 }
 
 impl InterfaceArgs {
-    /// Those that have the programs besides those of the events, and those that never have them.
+    /// Returns the interfaces that have the programs besides those of the events, and those that never have them.
     pub(crate) fn sets(self) -> (BTreeSet<InterfacePattern>, BTreeSet<InterfacePattern>) {
         let Self {
             interfaces,

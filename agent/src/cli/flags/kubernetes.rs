@@ -1,4 +1,4 @@
-//! Where services come from in a cluster.
+//! The source of services in a cluster.
 
 use std::{
     fs,
@@ -16,24 +16,23 @@ use shunt_model::Forwarding;
 
 use crate::cli::flags::switch::Switch;
 
-/// Where the host's name is, as gethostname(2) has it.
+/// File with the host's name, as gethostname(2) has it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// How a Kubernetes cluster is followed, and what of it.
+/// Settings of a Kubernetes cluster as a source.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub(crate) struct KubernetesArgs {
-    /// Translate the Services of a Kubernetes cluster, as its API server tells of them: in place of
-    /// kube-proxy
+    /// Translate the Services of a Kubernetes cluster, as its API server reports them: in place of kube-proxy
     #[arg(long, conflicts_with = "events")]
     kubernetes: bool,
 
-    /// How the API server is reached [default: as every pod of the cluster does]
+    /// Kubeconfig for access to the API server [default: access as every pod of the cluster has it]
     #[arg(id = "kubeconfig", long, value_name = "FILE", requires = "kubernetes")]
     kubeconfig: Option<PathBuf>,
 
-    /// Where the API server is, in place of what is configured. It has to be reachable without
-    /// translation: none is there before this agent
+    /// Address of the API server, in place of the configured one. It has to be reachable without translation: none is
+    /// there before this agent
     #[arg(long, value_name = "URL", requires = "kubernetes")]
     kube_apiserver: Option<String>,
 
@@ -63,8 +62,8 @@ pub(crate) struct KubernetesArgs {
     #[arg(long, value_name = "NAME", requires = "kubernetes")]
     service_proxy_name: Option<String>,
 
-    /// Which of this node's addresses carry NodePorts: primary is the Node's first address of each
-    /// family; or those within CIDRs, separated by commas
+    /// Addresses of this node that carry NodePorts: primary is the Node's first address of each family; or those within
+    /// CIDRs, separated by commas
     #[arg(
         id = "nodeport-addresses",
         long,
@@ -100,8 +99,8 @@ pub(crate) struct KubernetesArgs {
     #[arg(long, requires = "kubernetes")]
     remote_node_ports: bool,
 
-    /// Which pods `shunt lookup` knows: none, those of this node, or all, and with these the
-    /// ExternalWorkloads. Follows these objects, which the agent has to be allowed to list and watch
+    /// Pods that `shunt lookup` knows: none, those of this node, or all, and with these the ExternalWorkloads. Follows
+    /// these objects, which the agent has to be allowed to list and watch
     #[arg(
         long,
         value_enum,
@@ -115,14 +114,14 @@ pub(crate) struct KubernetesArgs {
     beside: Beside,
 }
 
-/// Which pods lookups know.
+/// Pods that lookups know.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PodsArg {
     /// None
     Off,
-    /// Those of this node
+    /// Pods of this node
     Node,
-    /// Those of all nodes, and machines outside the cluster
+    /// Pods of all nodes, and machines outside the cluster
     All,
 }
 
@@ -136,27 +135,27 @@ impl From<PodsArg> for LookupPods {
     }
 }
 
-/// What kube-proxy's configuration says of it that has no flag of this agent.
+/// Settings of kube-proxy's configuration for it that have no flag of this agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Beside {
     /// This node's address of its family, in place of its Node's.
     pub(crate) node_ip: Option<IpAddr>,
-    /// Whether the external IPs of Services are left alone.
+    /// True if the external IPs of Services are left alone.
     pub(crate) ignores_external_ips: bool,
 }
 
 impl KubernetesArgs {
-    /// Whether a cluster is followed.
+    /// Returns whether a cluster is followed.
     pub(crate) const fn is_on(&self) -> bool {
         self.kubernetes
     }
 
-    /// Whether all Services of the cluster are this agent's: no other proxy serves some of them.
+    /// Returns whether all Services of the cluster are this agent's: no other proxy serves some of them.
     pub(crate) const fn serves_all(&self) -> bool {
         self.kubernetes && self.service_proxy_name.is_none()
     }
 
-    /// With what a configuration of kube-proxy says in place of the flags.
+    /// Replaces flags by a configuration of kube-proxy.
     ///
     /// # Errors
     ///
@@ -170,7 +169,7 @@ impl KubernetesArgs {
         let given = node_port_addresses.join(",");
         Ok(Self {
             kubeconfig: kubeconfig.or(self.kubeconfig),
-            // As kube-proxy: the file alone says it.
+            // As kube-proxy: the file alone has it.
             master: None,
             hostname_override: hostname.or(self.hostname_override),
             node_port_addresses: if given.is_empty() {
@@ -191,7 +190,7 @@ impl KubernetesArgs {
         }
     }
 
-    /// With what kube-proxy's configuration says besides.
+    /// Adds the other settings of kube-proxy's configuration.
     pub(crate) fn with(self, beside: Beside) -> Self {
         Self { beside, ..self }
     }
@@ -261,7 +260,7 @@ mod tests {
         #[command(flatten)]
         kubernetes: KubernetesArgs,
 
-        /// What the agent has besides.
+        /// The agent's other flag.
         #[arg(long)]
         events: Option<PathBuf>,
     }

@@ -1,4 +1,4 @@
-//! Where linkerd's destination API is served.
+//! The server of linkerd's destination API.
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -8,8 +8,8 @@ use shunt::{Inspector, LinkerdServer, LinkerdSettings, OpaquePorts, ServeAddress
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "linkerd's destination API")]
 pub(crate) struct LinkerdArgs {
-    /// Where linkerd's destination API is served: IP:port, as in 127.0.0.1:8086, or unix:PATH. Whoever
-    /// gets there is told of all services [default: nowhere]
+    /// Address of linkerd's destination API: IP:port, as in 127.0.0.1:8086, or unix:PATH. Every client that reaches it
+    /// receives all services [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     linkerd_api: Option<ServeAddress>,
 
@@ -17,22 +17,22 @@ pub(crate) struct LinkerdArgs {
     #[arg(long, requires = "linkerd_api")]
     linkerd_api_remote: bool,
 
-    /// What the names of the cluster's services end with
+    /// Suffix of the names of the cluster's services
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     linkerd_cluster_domain: String,
 
-    /// The ports that linkerd's proxies are not to look into where neither the service nor the pod says
-    /// which of its are: ports and ranges of them, separated by commas
+    /// Ports that linkerd's proxies are not to look into where neither the service nor the pod names its own: ports and
+    /// ranges of them, separated by commas
     #[arg(long, value_name = "PORTS", default_value = OpaquePorts::DEFAULT)]
     linkerd_opaque_ports: OpaquePorts,
 }
 
 impl LinkerdArgs {
-    /// Listens, if that is asked for.
+    /// Listens, if an address is given.
     ///
     /// # Errors
     ///
-    /// The address cannot be had, or nobody has said that it may be one that others get to.
+    /// The address cannot be had, or others get to it and no flag permits that.
     pub(crate) async fn listen(self) -> Result<LinkerdPlace> {
         let Self {
             linkerd_api,
@@ -57,7 +57,7 @@ impl LinkerdArgs {
     }
 }
 
-/// Where the API is going to be served, if anywhere.
+/// Place where the API is going to be served, if anywhere.
 #[derive(Debug)]
 pub(crate) struct LinkerdPlace(Option<(ServeListener, LinkerdSettings)>);
 

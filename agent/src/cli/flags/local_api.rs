@@ -1,4 +1,4 @@
-//! Where services are registered with the agent itself, and what becomes of them.
+//! Services that are registered with the agent itself, and the API for that.
 
 use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 
@@ -16,7 +16,7 @@ use crate::cli::flags::{
     switch::Switch,
 };
 
-/// Where the host's name is, as gethostname(2) has it.
+/// File with the host's name, as gethostname(2) has it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Services that are registered with the agent itself.
@@ -26,7 +26,7 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
     mut_arg("local_any_http_check", Switch::flag)
 )]
 pub(crate) struct LocalApiArgs {
-    /// Where services of this host are registered, in the form of Consul's agent: IP:port of this host
+    /// Address at which services of this host are registered, in the form of Consul's agent: IP:port of this host
     /// alone, as in 127.0.0.1:8500, or unix:PATH [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     local_api: Option<ServeAddress>,
@@ -72,7 +72,7 @@ pub(crate) struct LocalApiArgs {
 }
 
 impl LocalApiArgs {
-    /// Listens, if that is asked for. Nothing is read yet.
+    /// Listens, if an address is given. Nothing is read yet.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ fn first(addresses: &BTreeSet<IpAddr>) -> Option<IpAddr> {
     })
 }
 
-/// Where services are going to be registered, if anywhere.
+/// Place where services are going to be registered, if anywhere.
 #[derive(Debug)]
 pub(crate) struct LocalPlace(Option<Open>);
 
@@ -156,7 +156,7 @@ impl LocalPlace {
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or says what is wrong.
+    /// A file cannot be read, or is wrong.
     pub(crate) async fn keep(self) -> Result<LocalKept> {
         let Self(open) = self;
         let Some(Open {
@@ -189,7 +189,7 @@ impl LocalPlace {
     }
 }
 
-/// What is registered, and is not served yet.
+/// Services that are registered, and not served yet.
 #[derive(Debug)]
 pub(crate) struct LocalKept(Option<Kept>);
 
@@ -218,8 +218,8 @@ impl LocalKept {
         Some(source.to_string())
     }
 
-    /// Begins to serve, to tell the renderer, and to follow SIGHUP. `here` are the addresses on this host, whenever they
-    /// change.
+    /// Begins to serve, to send events to the renderer, and to follow SIGHUP. `here` are the addresses on this host,
+    /// whenever they change.
     ///
     /// # Errors
     ///

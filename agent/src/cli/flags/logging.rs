@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-/// How the log is written.
+/// Form and filter of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct LogArgs {
@@ -11,8 +11,8 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) log_format: LogFormat,
 
-    /// What is logged, as a level or by module: `debug`, or `info,shunt_datapath=debug`; RUST_LOG counts in
-    /// its place [default: info]
+    /// Filter of the log, as a level or by module: `debug`, or `info,shunt_datapath=debug`; RUST_LOG counts in its
+    /// place [default: info]
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     pub(crate) log_filter: Option<String>,
 }

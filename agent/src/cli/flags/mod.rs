@@ -1,4 +1,4 @@
-//! The flags that say how the agent is to work: their names, their defaults, and what each sets.
+//! The flags that control the agent: their names, their defaults, and what each sets.
 
 pub(crate) mod addresses;
 pub(crate) mod apis;

@@ -1,4 +1,4 @@
-//! What is known of this node.
+//! The renderer's settings of this node.
 
 use std::{net::IpAddr, num::NonZeroU32};
 
@@ -10,7 +10,7 @@ use shunt_model::{Balancing, Forwarding, RenderOptions};
 
 use crate::cli::flags::{cidr::cidr, dsr::DsrArgs, selection::SelectionArgs};
 
-/// How packets from outside get to backends on other nodes.
+/// Forwarding of packets from outside to backends on other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum Way {
     /// From this node's address: replies come back through this node
@@ -20,7 +20,7 @@ enum Way {
     Dsr,
 }
 
-/// What the renderer has to know of this node.
+/// Settings of this node for the renderer.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "This node")]
 pub(crate) struct NodeArgs {
@@ -29,15 +29,15 @@ pub(crate) struct NodeArgs {
     #[arg(long = "node-ip", value_name = "IP")]
     pub(crate) node_ips: Vec<IpAddr>,
 
-    /// How many times the weight of a backend on this node counts; not of a service port with a Maglev
-    /// table, which is to be the same on all nodes
+    /// Factor of the weight of a backend on this node; not of a service port with a Maglev table, which is to be the
+    /// same on all nodes
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) local_backend_weight: NonZeroU32,
 
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
 
-    /// How packets from outside get to backends on other nodes, where the service does not say it
+    /// Forwarding of packets from outside to backends on other nodes, where the service does not set it
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     forwarding: Way,
 
@@ -50,7 +50,7 @@ pub(crate) struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// How packets from outside get to backends on other nodes, where the service does not say it.
+    /// Returns the forwarding of packets from outside to backends on other nodes, where the service does not set it.
     pub(crate) const fn forwarding(&self) -> Forwarding {
         match self.forwarding {
             Way::Snat => Forwarding::Snat,

@@ -1,4 +1,4 @@
-//! What keeps an operator's will, and asks for it.
+//! The settings for an operator's overrides and decisions.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,18 @@ use anyhow::Result;
 use clap::{Args, value_parser};
 use shunt::Steering;
 
-/// What the file's name ends with, after that of the agent's socket.
+/// Ending of the file's name, after that of the agent's socket.
 const ENDING: &str = ".overrides.json";
 
 /// The file of all agents with sockets in a directory, in earlier versions.
 const EARLIER: &str = "overrides.json";
 
-/// What an operator has said, and what one is asked.
+/// An operator's overrides and decisions.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Operators")]
 pub(crate) struct OperatorArgs {
-    /// The file that keeps what `shunt drain` and `shunt weight` have said, one agent's [default:
-    /// that of the socket, with .overrides.json behind its name]
+    /// File with the overrides of `shunt drain` and `shunt weight`, one agent's [default: that of the socket, with
+    /// .overrides.json behind its name]
     #[arg(long, value_name = "FILE")]
     overrides: Option<PathBuf>,
 
@@ -28,7 +28,7 @@ pub(crate) struct OperatorArgs {
 }
 
 impl OperatorArgs {
-    /// What was said before, of the agent with this socket.
+    /// Returns the earlier overrides of the agent with this socket.
     ///
     /// # Errors
     ///

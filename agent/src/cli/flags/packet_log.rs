@@ -1,13 +1,13 @@
-//! What the kernel programs log.
+//! The log of the kernel programs.
 
 use clap::{Args, ValueEnum};
 use shunt_datapath::PacketLog;
 
-/// What the kernel programs log of packets.
+/// Log of the kernel programs about packets.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct PacketLogArgs {
-    /// What the kernel programs log of packets
+    /// Level of the kernel programs' log about packets
     #[arg(long = "packet-log", value_name = "LEVEL", value_enum, default_value_t)]
     level: Level,
 }
@@ -22,7 +22,7 @@ enum Level {
 }
 
 impl PacketLogArgs {
-    /// What is logged.
+    /// Returns the log's level.
     pub(crate) const fn packet_log(self) -> PacketLog {
         match self.level {
             Level::Off => PacketLog::Off,

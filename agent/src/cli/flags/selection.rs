@@ -1,9 +1,9 @@
-//! How frontends select their backends.
+//! The selection of backends.
 
 use clap::{Args, ValueEnum};
 use shunt_model::{Selection, maglev::EntriesPerBackend};
 
-/// How frontends select.
+/// Selection of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum Way {
     /// At random
@@ -13,23 +13,23 @@ enum Way {
     Maglev,
 }
 
-/// How frontends select their backends.
+/// Selection of frontends' backends.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Selection of backends")]
 pub(crate) struct SelectionArgs {
-    /// How a new connection's backend is selected, each by its weight, where clients come from outside
-    /// (NodePort, ExternalIP, load balancer) and the service does not say it
+    /// Selection of a new connection's backend, each by its weight, where clients come from outside (NodePort,
+    /// ExternalIP, load balancer) and the service does not set it
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     external_selection: Way,
 
-    /// How many entries a Maglev table has at least for each backend, 100 to 1000: the more, the fewer
-    /// flows move when a backend goes, and the more slots it takes (--max-slots). The same on all nodes
+    /// Least number of entries of a Maglev table for each backend, 100 to 1000: the more, the fewer flows move when a
+    /// backend goes, and the more slots it takes (--max-slots). The same on all nodes
     #[arg(long, value_name = "N", default_value = "100", value_parser = entries)]
     maglev_entries_per_backend: EntriesPerBackend,
 }
 
 impl SelectionArgs {
-    /// How external frontends select.
+    /// Returns the selection of external frontends.
     pub(crate) const fn external(self) -> Selection {
         match self.external_selection {
             Way::Weighted => Selection::Weighted,

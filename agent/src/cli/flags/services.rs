@@ -1,10 +1,10 @@
-//! What is counted of each service port, and where it is shown.
+//! The counts of each service port, and where they are shown.
 
 use clap::Args;
 
 use crate::cli::flags::switch::Switch;
 
-/// What is counted of each service port, and where it is shown.
+/// Counts of each service port, and where they are shown.
 #[derive(Debug, Clone, Copy, Args)]
 #[expect(clippy::duplicated_attributes, reason = "both are switches")]
 #[command(
@@ -17,8 +17,8 @@ pub(crate) struct ServiceCountArgs {
     #[arg(long, value_name = "BOOL", default_value_t)]
     pub(crate) count_service_traffic: Switch,
 
-    /// Show what is counted of each service port among the metrics: one series a service port, four more
-    /// with --count-service-traffic, and one for each reason for which something was refused
+    /// Show the counts of each service port among the metrics: one series a service port, four more with
+    /// --count-service-traffic, and one for each reason for which something was refused
     #[arg(long, value_name = "BOOL", default_value_t = Switch::ON)]
     pub(crate) service_metrics: Switch,
 }

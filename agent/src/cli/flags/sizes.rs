@@ -1,56 +1,55 @@
-//! How large the kernel's tables are.
+//! The sizes of the kernel's tables.
 
 use clap::Args;
 use shunt_datapath::TableSizes;
 
-/// How large the tables of each address family are. They are allocated at start; those that are pinned
-/// already become larger then, under traffic.
+/// Sizes of the tables of each address family. They are allocated at start; those that are pinned already become larger
+/// then, under traffic.
 ///
 /// The one place that knows which flag sizes which table: the library names tables, and an error
 /// about one of them gets its flag here.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Table sizes")]
 pub(crate) struct SizeArgs {
-    /// How many frontends each address family can have
+    /// Maximum number of frontends of each address family
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends,
           value_parser = clap::value_parser!(u32).range(1..))]
     max_frontends: u32,
 
-    /// How many slots each address family can have: one for each backend of each set that
-    /// frontends select from
+    /// Maximum number of slots of each address family: one for each backend of each set that frontends select from
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots,
           value_parser = clap::value_parser!(u32).range(1..))]
     max_slots: u32,
 
-    /// How many backends each address family can have, counted once for each service port
+    /// Maximum number of backends of each address family, counted once for each service port
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends,
           value_parser = clap::value_parser!(u32).range(1..))]
     max_backends: u32,
 
-    /// How many conntrack entries each address family can have, two for each connection, if all
-    /// connections are established
+    /// Maximum number of conntrack entries of each address family, two for each connection, if all connections are
+    /// established
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(TableSizes::MAX_CONNTRACK)))]
     max_conntrack: u32,
 
-    /// How many clients of services with session affinity are remembered in each address family,
-    /// counted once for each service port
+    /// Maximum number of clients of services with session affinity that are remembered in each address family, counted
+    /// once for each service port
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().affinity,
           value_parser = clap::value_parser!(u32).range(1..))]
     max_affinity: u32,
 
-    /// How many source ranges each address family can have, counted once for each frontend
+    /// Maximum number of source ranges of each address family, counted once for each frontend
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges,
           value_parser = clap::value_parser!(u32).range(1..))]
     max_source_ranges: u32,
 
-    /// How many fragmented packets are remembered in each address family, so that their later
-    /// fragments follow the first
+    /// Maximum number of fragmented packets that are remembered in each address family, so that their later fragments
+    /// follow the first
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments,
           value_parser = clap::value_parser!(u32).range(1..))]
     max_fragments: u32,
 
-    /// How many service ports are counted by themselves, of both families together; the others are
+    /// Maximum number of service ports that are counted by themselves, of both families together; the others are
     /// translated all the same
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().services,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(TableSizes::MAX_SERVICES)))]

@@ -1,11 +1,11 @@
-//! From where connections go on that need another source.
+//! The source of connections that need another one.
 
 use std::net::IpAddr;
 
 use clap::Args;
 use shunt_common::PortRange;
 
-/// From where connections from outside to backends on other nodes go on.
+/// Source of connections from outside to backends on other nodes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "SNAT")]
 pub(crate) struct SnatArgs {

@@ -1,4 +1,4 @@
-//! What is translated at the socket.
+//! The translation at the socket.
 
 use std::path::PathBuf;
 
@@ -7,23 +7,23 @@ use shunt_datapath::{Families, SocketLb, SocketOptions};
 
 use crate::cli::flags::switch::Switch;
 
-/// Whose connections are translated where they are made.
+/// Connections that are translated where they are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Nobody's
+    /// None
     Off,
-    /// Those of processes of the node itself
+    /// Connections of processes of the node itself
     Host,
-    /// Those of pods too, which then cost no packet anything
+    /// Connections of pods too, which then cost no packet anything
     All,
 }
 
-/// What is translated where a process opens a connection, before there is a packet.
+/// Translation where a process opens a connection, before there is a packet.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sockets")]
 pub(crate) struct SocketLbArgs {
-    /// Whose connections are translated where they are made, at the socket: processes of the node
-    /// itself are clients in no other way [default: host, where the kernel can: Linux 5.18]
+    /// Connections that are translated where they are made, at the socket: processes of the node itself are clients in
+    /// no other way [default: host, where the kernel can: Linux 5.18]
     #[arg(long, value_name = "WHOSE", value_enum)]
     socket_lb: Option<Mode>,
 
@@ -54,8 +54,8 @@ pub(crate) struct SocketLbArgs {
 }
 
 impl SocketLbArgs {
-    /// What is translated at the socket. Whoever asks for it, or for a cgroup, is told if it cannot
-    /// be had; others go on without it. Loopback addresses of the families `local_node_ports` have NodePorts.
+    /// Returns the settings of translation at the socket. If a flag requires it, or names a cgroup, the agent fails
+    /// without it; otherwise the agent goes on. Loopback addresses of the families `local_node_ports` have NodePorts.
     pub(crate) fn sockets(self, local_node_ports: Families) -> SocketOptions {
         let Self {
             socket_lb,

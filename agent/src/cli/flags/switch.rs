@@ -7,7 +7,7 @@ use clap::Arg;
 /// A flag that is on or off: `--flag`, `--flag=true` or `--flag=false`, and whatever else Go's
 /// `strconv.ParseBool` takes. A value stands behind `=`, so that the next word is none.
 ///
-/// Its arguments' struct says `#[command(mut_arg(ID, Switch::flag))]`.
+/// Its arguments' struct has `#[command(mut_arg(ID, Switch::flag))]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Switch(bool);
 
@@ -15,7 +15,7 @@ impl Switch {
     /// On.
     pub(crate) const ON: Self = Self(true);
 
-    /// Whether it is on.
+    /// Returns whether it is on.
     pub(crate) const fn is_on(self) -> bool {
         self.0
     }

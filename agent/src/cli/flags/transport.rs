@@ -1,4 +1,4 @@
-//! A transport protocol, as it is said on the command line.
+//! A transport protocol, as the command line has it.
 
 use clap::ValueEnum;
 use shunt_model::Protocol;
@@ -11,7 +11,7 @@ pub(in crate::cli) enum Transport {
 }
 
 impl Transport {
-    /// Which it is.
+    /// Returns the protocol.
     pub(in crate::cli) const fn protocol(self) -> Protocol {
         match self {
             Self::Tcp => Protocol::Tcp,

@@ -1,4 +1,4 @@
-//! Where the page is served.
+//! The server of the page.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -18,22 +18,22 @@ use shunt::{
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Page")]
 pub(crate) struct UiArgs {
-    /// Where the page is served that shows the agent to a browser, and changes nothing: a port of this host,
-    /// as in 9254, IP:port or unix:PATH [default: nowhere]
+    /// Address of the page that shows the agent to a browser, and changes nothing: a port of this host, as in 9254,
+    /// IP:port or unix:PATH [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     ui: Option<UiAddress>,
 
-    /// A name that the page is asked for under, besides localhost and its addresses; may be given several
-    /// times. Under any other name it is refused
+    /// Host name in requests for the page, besides localhost and its addresses; may be given several times. Under any
+    /// other name the page is refused
     #[arg(long, value_name = "NAME", requires = "ui")]
     ui_host: Vec<String>,
 
-    /// The file with the token that whoever asks for the page has to know; needed where other hosts get to it
+    /// File with the token that requests for the page must have; needed where other hosts get to it
     #[arg(long, value_name = "FILE", requires = "ui")]
     ui_token_file: Option<PathBuf>,
 }
 
-/// Where the page is served: as other APIs, or at a port of this host.
+/// Address of the page: as of other APIs, or a port of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct UiAddress(ServeAddress);
 
@@ -50,7 +50,7 @@ impl FromStr for UiAddress {
 }
 
 impl UiArgs {
-    /// Listens, if that is asked for.
+    /// Listens, if an address is given.
     ///
     /// # Errors
     ///
@@ -85,12 +85,12 @@ impl UiArgs {
     }
 }
 
-/// Where the page is going to be served, if anywhere.
+/// Place where the page is going to be served, if anywhere.
 #[derive(Debug)]
 pub(crate) struct UiPlace(Option<(ServeListener, String, UiSettings)>);
 
 impl UiPlace {
-    /// Where the agent is to remember what has changed of each service, if anybody will ask.
+    /// Returns the place for the agent's memory of each service's changes, if the page is going to be served.
     pub(crate) fn changes(&self) -> Option<Arc<ServiceChanges>> {
         let Self(place) = self;
         let (_, _, settings) = place.as_ref()?;

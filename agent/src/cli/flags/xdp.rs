@@ -1,4 +1,4 @@
-//! Whether packets in transit are forwarded where the driver has them.
+//! The forwarding of packets in transit where the driver has them.
 
 use clap::{Args, ValueEnum};
 use shunt_datapath::{XdpMode, XdpOptions};
@@ -6,7 +6,7 @@ use shunt_model::InterfacePattern;
 
 use crate::cli::flags::interfaces::by_name;
 
-/// Where the XDP program runs.
+/// Place of the XDP program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum Mode {
     /// Nowhere
@@ -20,7 +20,7 @@ enum Mode {
     Generic,
 }
 
-/// Where packets in transit are forwarded past TC.
+/// Forwarding of packets in transit past TC.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "XDP")]
 pub(crate) struct XdpArgs {
@@ -36,7 +36,7 @@ pub(crate) struct XdpArgs {
 }
 
 impl XdpArgs {
-    /// Where it runs, and on what.
+    /// Returns the mode of the program, and its interfaces.
     pub(crate) fn options(self) -> XdpOptions {
         let Self {
             xdp,

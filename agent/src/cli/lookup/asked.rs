@@ -1,4 +1,4 @@
-//! What a person asks about.
+//! The subject of a lookup.
 
 use std::{num::NonZeroU16, str::FromStr, sync::Arc};
 

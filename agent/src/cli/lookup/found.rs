@@ -1,4 +1,4 @@
-//! What a lookup has found.
+//! The result of a lookup.
 
 use serde::Serialize;
 use shunt_api::{
@@ -7,7 +7,7 @@ use shunt_api::{
 };
 use shunt_model::TargetKind;
 
-/// What was found. The order of the fields is the order in JSON.
+/// A lookup's result. The order of the fields is the order in JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     #[serde(flatten)]
@@ -45,7 +45,7 @@ impl TryFrom<LookupResponse> for Found {
 }
 
 impl Found {
-    /// Whether somebody is there.
+    /// Returns whether anything is there.
     pub(super) fn is_something(&self) -> bool {
         let Self {
             answer,

@@ -1,4 +1,4 @@
-//! What was found, for people.
+//! The result of a lookup, for people.
 
 use std::io::{self, Write};
 
@@ -119,7 +119,7 @@ fn of_workload(workload: &Workload) -> String {
     format!("{kind} {namespace}/{name}{node}, {phase}{owner}")
 }
 
-/// What an endpoint can do: `ready`, say.
+/// Returns the conditions of an endpoint, such as `ready`.
 fn state(endpoint: &BehindEndpoint) -> &'static str {
     conditions(endpoint.ready, endpoint.serving, endpoint.terminating)
 }
@@ -134,7 +134,7 @@ const fn conditions(ready: bool, serving: bool, terminating: bool) -> &'static s
     }
 }
 
-/// What the datapath uses an endpoint for, and for clients on this node if that is something else.
+/// Returns the datapath's use of an endpoint, and that for clients on this node if it is another.
 fn used(endpoint: &BehindEndpoint) -> String {
     let BehindEndpoint {
         used, used_here, ..

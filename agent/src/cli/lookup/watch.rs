@@ -20,7 +20,7 @@ use crate::cli::{
     output::{OutputFormat, write_json},
 };
 
-/// Prints each change when it comes, until the agent ends or nobody reads any more.
+/// Prints each change when it comes, until the agent ends or the output is closed.
 pub(super) async fn watch(
     channel: Channel,
     request: LookupRequest,
@@ -67,7 +67,7 @@ async fn next(changes: &mut Streaming<WatchResponse>) -> Result<WatchResponse> {
     }
 }
 
-/// A line for each thing that is new, under one that says when.
+/// Writes a line for each thing that is new, under one with the time.
 fn write_change(change: &Change, out: &mut impl Write) -> io::Result<()> {
     let Change {
         generation,

@@ -1,4 +1,4 @@
-//! What the agent tells, as it comes.
+//! The events of the agent, as they come.
 
 use anyhow::{Result, anyhow};
 use shunt_api::{
@@ -13,7 +13,7 @@ use crate::cli::client::{inspection, refused, understood};
 pub(crate) struct Events(Streaming<MonitorResponse>);
 
 impl Events {
-    /// Asks for them; what happens from now on comes.
+    /// Requests them; events from now on come.
     ///
     /// # Errors
     ///
@@ -24,11 +24,11 @@ impl Events {
         Ok(Self(answer.into_inner()))
     }
 
-    /// The next ones, which may be none, and how many were lost since the begin.
+    /// Returns the next events, which may be none, and the number of lost ones since the begin.
     ///
     /// # Errors
     ///
-    /// The agent has ended, or says what makes no sense.
+    /// The agent has ended, or its answer makes no sense.
     pub(crate) async fn next(&mut self) -> Result<(Vec<FlowEvent>, u64)> {
         let message = self.0.message().await.map_err(|status| refused(&status))?;
         let MonitorResponse { events, lost } =

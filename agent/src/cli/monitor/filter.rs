@@ -1,30 +1,30 @@
-//! Which events are asked for.
+//! Filters for events.
 
 use clap::{Args, ValueEnum};
 use shunt_api::view::{FlowFilter, FlowKind, Place};
 
 use crate::cli::flags::ends::EndArgs;
 
-/// Which events are meant: those that are all of this.
+/// Filters for events; all must match.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Filters")]
 pub(super) struct FilterArgs {
-    /// Those with any end there: 10.1.1.5, 10.1.0.0/16, [fd00::1]:80
+    /// Filter by any end: 10.1.1.5, 10.1.0.0/16, [fd00::1]:80
     #[arg(value_name = "FILTER")]
     any: Option<Place>,
 
-    /// Those of this kind; may be given several times
+    /// Filter by kind; may be given several times
     #[arg(short, long, value_enum, value_name = "KIND")]
     kind: Vec<Kind>,
 
-    /// Those for this reason, such as `timed_out` or `drop_no_backend`; may be given several times
+    /// Filter by reason, such as `timed_out` or `drop_no_backend`; may be given several times
     #[arg(long, value_name = "REASON")]
     reason: Vec<String>,
 
     #[command(flatten)]
     ends: EndArgs,
 
-    /// Those of this service, NAMESPACE/NAME or NAMESPACE/NAME:PORT
+    /// Filter by service, NAMESPACE/NAME or NAMESPACE/NAME:PORT
     #[arg(short, long, value_name = "SERVICE")]
     service: Option<String>,
 }
@@ -36,7 +36,7 @@ enum Kind {
     Opened,
     /// A connection ended
     Ended,
-    /// A packet was rejected, and its sender told
+    /// A packet was rejected, and its sender notified
     Refused,
     /// A packet was dropped
     Dropped,

@@ -8,14 +8,14 @@ use shunt_api::view::{FlowEvent, FlowPacket};
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
-/// How a reader tells the order of bytes.
+/// Number by which a reader knows the order of bytes.
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Link types (draft-ietf-opsawg-pcaplinktype): with an Ethernet header, and from the IP header on.
 const ETHERNET: u16 = 1;
 const RAW: u16 = 101;
 /// The interfaces of the file stand for the two.
 const LINK_TYPES: [u16; 2] = [ETHERNET, RAW];
-/// How many bytes a packet has here at most.
+/// Maximum number of bytes of a packet in the file.
 const SNAP_LENGTH: u32 = 128;
 /// Options.
 const COMMENT: u16 = 1;

@@ -1,4 +1,4 @@
-//! Where the programs are to be, and what became of that.
+//! The interfaces for the programs, and their state.
 
 use shunt_api::view::{Interface, InterfaceState, Status, Uplink, UplinkState};
 
@@ -10,7 +10,7 @@ const LONG_ABSENT: u64 = 300;
 /// The reason for which an interface is loading.
 const VERIFYING: &str = "the kernel verifies the program";
 
-/// Where the TC programs are to be.
+/// Returns the interfaces for the TC programs.
 pub(super) fn interfaces(status: &Status) -> Table<5> {
     let mut table = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
     for interface in &status.interfaces {
@@ -55,7 +55,7 @@ fn absence(interface: &Interface) -> String {
     }
 }
 
-/// Where the XDP program is to be.
+/// Returns the interfaces for the XDP program.
 pub(super) fn uplinks(status: &Status) -> Table<4> {
     let mut table = Table::new(["UPLINK", "XDP", "INDEX", "REASON"]);
     for Uplink { name, state } in &status.uplinks {

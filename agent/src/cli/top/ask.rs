@@ -1,4 +1,4 @@
-//! Asks the agent again and again, in a thread of its own: the screen never waits for it.
+//! Queries the agent again and again, in a thread of its own: the screen never waits for it.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,15 +34,14 @@ use crate::cli::{
 /// With more connections than this they are not listed: that takes the agent longer than a look should.
 const LISTED: u64 = 100_000;
 
-/// How long listing them may take: a large table on a busy machine takes longer, and is not waited for.
+/// Time that listing them may take: a large table on a busy machine takes longer, and is not waited for.
 const LISTING: Duration = Duration::from_secs(2);
 
-/// How long a look may take before the agent counts as away.
+/// Time that a look may take before the agent counts as away.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Begins to ask the agent at `socket` that often, and tells `screen` what it says, or why it does not; and
-/// that a signal asks the process to end. What it gives takes of one connection in how many events are wanted, if
-/// they are.
+/// Begins to query the agent at `socket` at this interval, and sends `screen` its answers, or the reason why there are
+/// none; and also that a signal is to end the process. The result takes N if events are wanted, of one connection in N.
 ///
 /// # Errors
 ///
@@ -70,7 +69,7 @@ pub(super) fn start(
     Ok(watched)
 }
 
-/// Tells the screen that the process is to end, or that the terminal has another size.
+/// Notifies the screen that the process is to end, or that the terminal has another size.
 async fn follow_signals(screen: Sender<Input>) {
     let sizes = signal(SignalKind::window_change());
     let (Ok(mut sizes), Ok(mut stop)) = (sizes, Stop::listen()) else {
@@ -87,7 +86,7 @@ async fn follow_signals(screen: Sender<Input>) {
     }
 }
 
-/// Tells the screen of events for as long as they are wanted.
+/// Sends events to the screen for as long as they are wanted.
 async fn follow_events(
     socket: PathBuf,
     mut wanted: watch::Receiver<Option<u32>>,
@@ -134,7 +133,7 @@ async fn tell_events(socket: &Path, one_in: u32, screen: &Sender<Input>) -> Resu
     }
 }
 
-/// Asks until nobody looks any more. A connection that has failed is made anew.
+/// Queries the agent until the screen has ended. A connection that has failed is made anew.
 async fn ask(socket: &Path, interval: Duration, screen: &Sender<Input>) {
     let mut channel = None;
     loop {

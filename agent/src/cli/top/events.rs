@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use shunt_api::view::{FlowEvent, one_in};
 
-/// How many are kept.
+/// Number of events that are kept.
 const KEPT: usize = 1000;
 
 /// The events that came last, the newest first.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     kept: VecDeque<FlowEvent>,
-    /// Of how many connections one is told.
+    /// Number of connections of which one is shown.
     pub(super) one_in: u32,
-    /// How many were lost since the page was opened.
+    /// Number of events that were lost since the page was opened.
     pub(super) lost: u64,
-    /// Why there are none, if the agent has said so.
+    /// Reason why there are none, if the agent gave one.
     pub(super) problem: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Events {
         self.kept.truncate(KEPT);
     }
 
-    /// Those of services whose names contain this.
+    /// Returns the events of services whose names contain this.
     pub(super) fn of(&self, filter: &str) -> Vec<&FlowEvent> {
         let filter = filter.to_lowercase();
         let kept = self.kept.iter();
@@ -47,7 +47,7 @@ impl Events {
     }
 }
 
-/// The service of an event, with its port; whom a client connects to if it is nobody's.
+/// Returns the service of an event, with its port; the frontend if it has no service.
 pub(super) fn service(event: &FlowEvent) -> String {
     match (&event.service, &event.service_port) {
         (Some(service), Some(port)) if !port.is_empty() => format!("{service}:{port}"),

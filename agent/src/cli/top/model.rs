@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys do to it: values alone, no terminal and no agent.
+//! The state of the screen, and the effects of keys on it: values alone, no terminal and no agent.
 
 use shunt_api::view::FlowEvent;
 
@@ -8,7 +8,7 @@ use crate::cli::top::{
     sample::{Counted, Sample, ServicePort},
 };
 
-/// What a key means.
+/// Meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -26,19 +26,19 @@ pub(super) enum Key {
     Interrupt,
 }
 
-/// What is on the screen.
+/// Page on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Page {
     Services,
     /// The backends of one service port.
     Backends(ServicePort),
-    /// The node's tables, and what its programs counted.
+    /// The node's tables, and the counters of its programs.
     Node,
-    /// What becomes of connections and packets.
+    /// Events of connections and packets.
     Events,
 }
 
-/// By what services are sorted.
+/// Order of the services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     New,
@@ -68,7 +68,7 @@ impl Sort {
     }
 }
 
-/// How many rows a page has, for the keys that go by pages.
+/// Number of rows of a page, for the keys that go by pages.
 const PAGE: usize = 10;
 
 /// All that the screen depends on.
@@ -76,18 +76,18 @@ const PAGE: usize = 10;
 pub(super) struct Model {
     before: Option<Sample>,
     now: Option<Sample>,
-    /// Why the agent does not answer, if it does not.
+    /// Reason why the agent does not answer, if it does not.
     pub(super) away: Option<String>,
     pub(super) page: Page,
     pub(super) sort: Sort,
-    /// What the label of a service contains that is shown.
+    /// Text that the labels of the services contain that are shown.
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) is_typing: bool,
     pub(super) is_paused: bool,
     /// The service that the cursor is on, whatever becomes of its place.
     selected: Option<ServicePort>,
-    /// Where the cursor was last.
+    /// Last place of the cursor.
     place: usize,
     pub(super) events: Events,
     /// The cursor among what is counted, among backends, or among events.
@@ -144,7 +144,7 @@ impl Model {
         self.events.problem = Some(why);
     }
 
-    /// Whether events are wanted: of one connection in so many.
+    /// Returns N if events are wanted, of one connection in N.
     pub(super) fn watched(&self) -> Option<u32> {
         (self.page == Page::Events).then_some(self.events.one_in)
     }
@@ -185,7 +185,7 @@ impl Model {
         (sum(|row| row.new), sum(|row| row.errors))
     }
 
-    /// What the programs counted.
+    /// Returns the counters of the programs.
     pub(super) fn counters(&self) -> Vec<CounterRow> {
         match &self.now {
             Some(now) => counter_rows(self.before.as_ref(), now),
@@ -212,7 +212,7 @@ impl Model {
         }
     }
 
-    /// Where the cursor is among the services that are shown.
+    /// Returns the place of the cursor among the services that are shown.
     pub(super) fn cursor(&self, rows: &[ServiceRow]) -> Option<usize> {
         let selected = self.selected.as_ref();
         let found = rows.iter().position(|row| Some(&row.id) == selected);

@@ -10,7 +10,7 @@ pub(super) fn count(number: u64) -> String {
     }
 }
 
-/// How often a second; what is not known is a dash.
+/// Formats a rate a second; an unknown one is a dash.
 pub(super) fn rate(rate: Option<f64>) -> String {
     match rate {
         None => "-".to_owned(),

@@ -1,10 +1,10 @@
-//! What happened between two looks.
+//! The rates between two looks.
 
 use std::net::SocketAddr;
 
 use crate::cli::top::sample::{BackendUse, Counted, Sample, ServicePort};
 
-/// What is shown of a service port in a list.
+/// Row of a service port in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ServiceRow {
     pub(super) id: ServicePort,
@@ -56,7 +56,7 @@ pub(super) fn service_rows(before: Option<&Sample>, now: &Sample) -> Vec<Service
     rows.collect()
 }
 
-/// What is shown of a backend.
+/// Row of a backend.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BackendRow {
     pub(super) address: SocketAddr,
@@ -86,7 +86,7 @@ pub(super) fn backend_rows(
     rows.collect()
 }
 
-/// What is shown of a counter of the programs.
+/// Row of a counter of the programs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CounterRow {
     pub(super) name: String,
@@ -94,7 +94,7 @@ pub(super) struct CounterRow {
     pub(super) total: u64,
 }
 
-/// What the programs counted, the most often first; what never happened is left out.
+/// Returns the counters of the programs, the highest rate first; those at zero are left out.
 pub(super) fn counter_rows(before: Option<&Sample>, now: &Sample) -> Vec<CounterRow> {
     let counted = now.counters.iter().filter(|(_, total)| **total > 0);
     let mut rows: Vec<_> = counted
@@ -114,8 +114,8 @@ pub(super) fn counter_rows(before: Option<&Sample>, now: &Sample) -> Vec<Counter
     rows
 }
 
-/// How often a second something was counted; `None` if the counter went back, as when it began anew, or if no
-/// time went by.
+/// Returns the rate of a counter a second; `None` if the counter went back, as when it began anew, or if no time went
+/// by.
 fn per_second(then: u64, now: u64, before: &Sample, after: &Sample) -> Option<f64> {
     let seconds = after.at.checked_duration_since(before.at)?.as_secs_f64();
     let counted = now.checked_sub(then)?;

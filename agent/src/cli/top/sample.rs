@@ -1,4 +1,4 @@
-//! What one look at the agent gives, reduced to what is shown.
+//! The result of one look at the agent, reduced to what is shown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,23 +33,23 @@ impl ServicePort {
 /// One look.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
-    /// When it was taken.
+    /// Time of the look.
     pub(super) at: Instant,
     pub(super) version: String,
     pub(super) uptime_seconds: u64,
     pub(super) services: BTreeMap<ServicePort, Counted>,
-    /// How full the tables are.
+    /// Use of the tables.
     pub(super) tables: Vec<TableUse>,
-    /// What the programs counted, by the counter's name.
+    /// Counters of the programs, by name.
     pub(super) counters: BTreeMap<String, u64>,
-    /// What is not as it should be, a sentence each.
+    /// Problems, a sentence each.
     pub(super) troubles: Vec<String>,
 }
 
-/// What is known of a service port.
+/// Facts of a service port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Counted {
-    /// What clients connect to.
+    /// Frontends of the service port.
     pub(super) frontends: Vec<FrontendKey>,
     /// Connections that chose a backend, in all.
     pub(super) connections: u64,
@@ -62,7 +62,7 @@ pub(super) struct Counted {
     pub(super) differs: bool,
 }
 
-/// What is known of one backend of a service port.
+/// Facts of one backend of a service port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct BackendUse {
     pub(super) weight: u32,
@@ -74,7 +74,7 @@ pub(super) struct BackendUse {
 }
 
 impl Sample {
-    /// Of what the agent said. The connections are missing if they were not listed.
+    /// Returns the sample of the agent's answers. The connections are missing if they were not listed.
     pub(super) fn of(
         at: Instant,
         status: Status,
@@ -124,7 +124,7 @@ impl Sample {
         }
     }
 
-    /// How many connections the tables have, and how many fit.
+    /// Returns the number of connections in the tables, and the number that fit.
     pub(super) fn connections(&self) -> (u64, u64) {
         let tables = self
             .tables
@@ -143,7 +143,7 @@ impl Counted {
             frontend.difference,
             Some(Difference::Changed | Difference::Unknown)
         );
-        // All frontends of a service port are counted as one, and each says the same.
+        // All frontends of a service port are counted as one, and each has the same counts.
         if let Some(counters) = &frontend.counters {
             self.connections = counters.connections;
             self.errors = counters.refused_as("reject_") + counters.refused_as("drop_");
@@ -158,7 +158,7 @@ impl Counted {
         }
     }
 
-    /// How many backends take new connections.
+    /// Returns the number of backends that take new connections.
     pub(super) fn usable(&self) -> usize {
         let backends = self.backends.values();
         backends.filter(|backend| backend.weight > 0).count()
@@ -171,7 +171,7 @@ impl Counted {
     }
 }
 
-/// What an operator has to know before the numbers.
+/// Returns the problems that an operator has to know before the numbers.
 fn troubles(status: &Status) -> Vec<String> {
     let mut troubles: Vec<String> = Vec::new();
     if !status.synced {

@@ -26,7 +26,7 @@ use crate::cli::top::{
     view::{Colours, draw},
 };
 
-/// What the screen reacts to.
+/// Inputs of the screen.
 #[derive(Debug)]
 pub(super) enum Input {
     Key(Key),
@@ -40,7 +40,7 @@ pub(super) enum Input {
     NoEvents(String),
     /// The terminal has another size.
     Resize,
-    /// The process is asked to end.
+    /// A signal is to end the process.
     Stop,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn run(
     let panicked = Arc::new(Mutex::new(None));
     let told = Arc::clone(&panicked);
     let before = panic::take_hook();
-    // What it says would be lost with the screen that it is written on.
+    // Its text would be lost with the screen that it is written on.
     panic::set_hook(Box::new(move |info| {
         if let Ok(mut told) = told.lock() {
             *told = Some(info.to_string());
@@ -99,7 +99,7 @@ fn show(
                 Input::Away(why) => model.lose(why),
                 Input::Events(events, lost) => model.take_events(events, lost),
                 Input::NoEvents(why) => model.lose_events(why),
-                // The next drawing asks for it.
+                // The next drawing reads it.
                 Input::Resize => {}
                 Input::Stop => model.is_over = true,
             }
@@ -133,7 +133,7 @@ pub(super) fn read_keys(screen: mpsc::Sender<Input>) -> Result<()> {
                 return;
             }
         }
-        // Nobody could end it any more.
+        // No key could end it any more.
         drop(screen.send(Input::Stop));
     };
     reading.spawn(read).context("cannot start a thread")?;

@@ -428,7 +428,7 @@ fn events_are_watched_while_they_are_looked_at() {
     model.press(Key::Escape);
     assert_eq!((&model.page, model.watched()), (&Page::Services, None));
 
-    // With 20,000 connections a second, one in 21 is told.
+    // With 20,000 connections a second, one in 21 is shown.
     let mut busy = sample(begin, 3);
     busy.services
         .insert(id("default/web"), counted(1, 20_120, 0, 40));

@@ -21,10 +21,10 @@ use crate::cli::{
     },
 };
 
-/// How full a table is when that is said with emphasis, in percent.
+/// Use of a table from which on it is emphasised, in percent.
 const CROWDED: u64 = 80;
 
-/// Whether there are colours; without them bold and reversed text say the same.
+/// Colours on or off; without them bold and reversed text mean the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Colours {
     On,
@@ -74,7 +74,7 @@ pub(super) fn draw(model: &Model, colours: Colours, frame: &mut Frame<'_>) {
     frame.render_widget(self::keys(model), keys);
 }
 
-/// Who answers, and what all services together do.
+/// Returns the first line: the rates of all services together, and facts of the agent.
 fn head(model: &Model, width: u16) -> Paragraph<'static> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut spans = vec![Span::styled("shunt", bold)];
@@ -100,7 +100,7 @@ fn head(model: &Model, width: u16) -> Paragraph<'static> {
     Paragraph::new(Line::from(spans))
 }
 
-/// How full the connection table is.
+/// Returns the use of the connection table.
 fn connections(model: &Model, colours: Colours, width: u16) -> Paragraph<'static> {
     let Some(sample) = model.sample() else {
         return Paragraph::new(if model.away.is_some() {
@@ -126,7 +126,7 @@ fn connections(model: &Model, colours: Colours, width: u16) -> Paragraph<'static
     ]))
 }
 
-/// What is wrong, a line each, the worst first.
+/// Returns the problems, a line each, the worst first.
 fn troubles(model: &Model, colours: Colours) -> Vec<Line<'static>> {
     let away = model.away.iter();
     let away = away.map(|why| Line::styled(format!("! {why}; asking again"), colours.alarm()));
@@ -356,7 +356,7 @@ fn node(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) {
     table(&counted, &columns, cursor, frame, counters);
 }
 
-/// What becomes of connections and packets, the newest first.
+/// Draws the events of connections and packets, the newest first.
 fn events(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) {
     let [title, list] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
     let events = &model.events;
@@ -429,7 +429,7 @@ fn events(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) {
     table(&rows, &columns, cursor, frame, list);
 }
 
-/// What the keys do.
+/// Returns the line with the keys.
 fn keys(model: &Model) -> Paragraph<'static> {
     if model.is_typing {
         return Paragraph::new(format!("/{}_  enter keeps it, esc ends it", model.filter));

@@ -1,7 +1,7 @@
 //! Addresses that a workload may have: all but those that are the cluster's own, or that no host has for others.
 //!
 //! An endpoint is reached by every client of its Service, and a probe leaves from the controller's namespace. So
-//! whoever may write a workload must not reach by it what a network policy keeps from them (CVE-2021-25740).
+//! a user that may write a workload must not reach by it what a network policy keeps from them (CVE-2021-25740).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use crate::source::kubernetes::watch::step::Step;
 
-/// Why a workload may not have an address. The first of several is the one that is said.
+/// Reasons why a workload may not have an address. The first of several is the one that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refusal {
     /// No other host reaches a host at it: loopback, link-local, multicast, unspecified, broadcast.
@@ -49,21 +49,21 @@ impl Refusal {
 /// The ranges of two flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RangeOptions {
-    /// Those that a workload may have whatever the cluster has of them.
+    /// Ranges that a workload may have whatever the cluster has of them.
     pub allowed: Vec<IpNet>,
-    /// Those that it may not have, besides the cluster's own.
+    /// Ranges that it may not have, besides the cluster's own.
     pub refused: Vec<IpNet>,
 }
 
-/// What is known of the cluster's own addresses, and the flags' ranges.
+/// Known addresses of the cluster's own, and the flags' ranges.
 #[derive(Debug, Default)]
 pub(super) struct Allowed {
     flags: RangeOptions,
     /// The ranges of each object.
     objects: BTreeMap<(Refusal, String), Vec<IpNet>>,
-    /// How many objects have a range, by what it is.
+    /// Number of objects that have a range, by the kind of refusal.
     held: HashMap<IpNet, BTreeMap<Refusal, usize>>,
-    /// How many ranges there are of each family (true: IPv4) and length.
+    /// Number of ranges of each family (true: IPv4) and length.
     lengths: BTreeMap<(bool, u8), usize>,
 }
 
@@ -221,7 +221,7 @@ fn length(range: IpNet) -> (bool, u8) {
     (matches!(range, IpNet::V4(_)), range.prefix_len())
 }
 
-/// Returns true for addresses that are nobody's to have, and for those that lead back to whoever connects.
+/// Returns true for addresses that no host may have, and for those that lead back to the client itself.
 const fn is_unusable(address: IpAddr) -> bool {
     shunt_model::unusable(address).is_some()
         || matches!(address, IpAddr::V4(v4) if v4.is_link_local())
@@ -332,7 +332,7 @@ mod tests {
             &Step::Deleted(("n1", &[]))
         ));
         assert_eq!(allowed.refusal(address), Some(Refusal::Pods));
-        // What the server does not say any more stays; what it lists without is gone.
+        // A range that is missing from the server's answer stays; one that it lists without is gone.
         assert!(!take(
             &mut allowed,
             Refusal::Pods,

@@ -13,7 +13,7 @@ use crate::{
     source::kubernetes::objects::external_workload::{Body, ExternalWorkload, Group},
 };
 
-/// The label of an object that says in which zone it is.
+/// The label of an object that names its zone.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The longest label of the DNS.
@@ -97,7 +97,7 @@ fn endpoint(
     };
     let hostname = service.is_headless && is_label(&key.name);
     let target = Target {
-        // As linkerd's clients know it; ours is told apart by it.
+        // As linkerd's clients know it; ours is distinguished by it.
         api_version: match key.group {
             Group::Shunt => Some(key.group.api_version().into()),
             Group::Linkerd => None,

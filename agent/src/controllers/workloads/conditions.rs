@@ -12,8 +12,8 @@ const PUBLISHED: &str = "Published";
 /// The type of the condition that endpoints are made by.
 const READY: &str = "Ready";
 
-/// Has these conditions say whether the workload is published; gives whether that is new. One that never had a
-/// trouble is not told that it has none.
+/// Has these conditions show whether the workload is published; returns whether that is new. One that never had a
+/// trouble does not get a condition that it has none.
 pub(super) fn set_published(
     conditions: &mut Vec<Value>,
     trouble: Option<&Trouble>,
@@ -52,7 +52,7 @@ pub(super) fn set_published(
     }
 }
 
-/// Has these conditions say whether the workload is ready; gives whether that is new. A condition that says so
+/// Has these conditions show whether the workload is ready; returns whether that is new. A condition that does so
 /// already stays as it is, whatever else is in it.
 pub(super) fn set_ready(conditions: &mut Vec<Value>, verdict: &Verdict, now: SystemTime) -> bool {
     let Verdict { is_ready, message } = verdict;
@@ -60,7 +60,7 @@ pub(super) fn set_ready(conditions: &mut Vec<Value>, verdict: &Verdict, now: Sys
     let says_so = known
         .next()
         .is_some_and(|first| first["status"] == status(*is_ready));
-    // Of several, one that says that it is ready is enough for being so.
+    // Of several, one that shows it ready is enough for being so.
     if says_so && known.next().is_none() {
         return false;
     }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(conditions[1]["reason"], "ProbeFailed");
         assert_eq!(conditions[1]["message"], "away");
         assert_eq!(conditions[1]["lastTransitionTime"], "1970-01-01T00:00:09Z");
-        // What a user wrote by hand, also twice, gives way; one that says the same stays.
+        // What a user wrote by hand, also twice, gives way; one with the same status stays.
         let by_hand = |status: &str| json!({ "type": "Ready", "status": status });
         let mut twice = vec![by_hand("False"), other.clone(), by_hand("True")];
         assert!(set_ready(&mut twice, &of(false, "away"), at(9)));

@@ -14,7 +14,7 @@ use crate::{
     source::kubernetes::objects::external_workload::{DeclaredPort, WorkloadKey},
 };
 
-/// What the slices of a Service are to say.
+/// Content that the slices of a Service are to have.
 #[derive(Debug, Default)]
 pub(super) struct Desired {
     /// The endpoints by family.

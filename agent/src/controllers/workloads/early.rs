@@ -1,6 +1,6 @@
-//! What the watch tells of slices while they are written.
+//! Reports of the watch on slices while they are written.
 //!
-//! Mostly it is the write itself, which the watch tells of before its answer is here. To look at the whole
+//! Mostly it is the write itself, which the watch reports before its answer is here. To look at the whole
 //! Service again for it would cost as much as the change did.
 
 use std::{collections::HashMap, sync::Arc};
@@ -9,7 +9,7 @@ use shunt_model::ServiceId;
 
 use crate::controllers::workloads::slice::Slice;
 
-/// What was told of the slices of the Services that are being written.
+/// Reports on the slices of the Services that are being written.
 #[derive(Debug, Default)]
 pub(super) struct Early(HashMap<ServiceId, Vec<Told>>);
 
@@ -35,7 +35,7 @@ impl Early {
         self.0.entry(service).or_default().push(told);
     }
 
-    /// The Service has been `written`: whether something else was told, too.
+    /// The Service has been `written`: returns whether something else was reported, too.
     pub(super) fn has_others(&mut self, service: &ServiceId, written: &[Arc<Slice>]) -> bool {
         let told = self.0.remove(service).unwrap_or_default();
         let is_own = |told: &Told| {

@@ -19,19 +19,19 @@ use crate::{
     },
 };
 
-/// Who Events are from.
+/// Name of the controller that reports Events.
 const CONTROLLER: &str = "shunt-controller";
 
-/// How many may wait.
+/// Number of notices that may wait.
 const AHEAD: usize = 64;
 
-/// How long the server may take.
+/// Maximum time of the server's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest note in bytes, as the API takes it.
 const LONGEST: usize = 1000;
 
-/// What a user is told.
+/// Notice for a user.
 #[derive(Debug)]
 pub(super) struct Notice {
     reason: &'static str,
@@ -78,7 +78,7 @@ impl Notice {
     }
 }
 
-/// A way for notices that nobody waits at: what there is no room for is dropped.
+/// A channel for notices that no sender waits for: what there is no room for is dropped.
 pub(super) fn channel() -> (Sender<Notice>, Receiver<Notice>) {
     mpsc::channel(AHEAD)
 }

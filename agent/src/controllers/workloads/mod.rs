@@ -5,11 +5,11 @@
 //!     v
 //! store       what is known, and which Services a change concerns
 //!             (tracker: what was written here, so that nothing older is believed;
-//!              early: what is told of it before it is confirmed)
+//! early: the watch's reports on it before it is confirmed)
 //!     v  queue: each Service once, again after a while if it fails
 //! desired     the endpoints that a Service is to have            pure
 //!             (candidate: a workload, and the endpoints that it is)
-//! packing     which slice has which; order: nobody is missing    pure
+//! packing     which slice has which; order: none is missing      pure
 //!     v
 //! writer      one write after the other, as long as this process leads
 //! ```

@@ -1,17 +1,17 @@
-//! What the controller of workloads has to be told.
+//! Options of the controller of workloads.
 
 pub use crate::controllers::workloads::{allowed::RangeOptions, probes::places::ProbeLimits};
 
-/// Which ExternalWorkloads are made endpoints of.
+/// ExternalWorkloads of which endpoints are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadOptions {
-    /// Those of our own group, `workload.shunt.io`.
+    /// ExternalWorkloads of our own group, `workload.shunt.io`.
     pub shunt: bool,
-    /// Those of linkerd's group, `workload.linkerd.io`.
+    /// ExternalWorkloads of linkerd's group, `workload.linkerd.io`.
     pub linkerd: bool,
     /// True if the Services of `kube-system` are handled as all others are.
     pub in_kube_system: bool,
-    /// Which of them are looked at.
+    /// Workloads that are looked at.
     pub probes: ProbeOptions,
     /// The addresses that they may have.
     pub ranges: RangeOptions,
@@ -20,9 +20,9 @@ pub struct WorkloadOptions {
 /// Of which workloads it is found out whether they take connections, if they ask for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProbeOptions {
-    /// Those of our own group.
+    /// Workloads of our own group.
     pub shunt: bool,
-    /// Those of linkerd's group.
+    /// Workloads of linkerd's group.
     pub linkerd: bool,
     /// The most probes under way at once.
     pub limits: ProbeLimits,

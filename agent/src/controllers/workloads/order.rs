@@ -92,7 +92,7 @@ impl Present<'_> {
     /// Each write of `waiting` waits for another one of them: does a part of one of them.
     fn untie(&mut self, waiting: &mut Vec<Write>, done: &mut Vec<Write>) {
         let Some(index) = waiting.iter().position(gains) else {
-            // Whoever only loses waits for nobody: all that is to stay is elsewhere by now.
+            // A slice that only loses endpoints waits for no other: all that is to stay is elsewhere by now.
             done.append(waiting);
             return;
         };

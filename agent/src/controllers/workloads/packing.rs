@@ -1,4 +1,4 @@
-//! Which slices have which endpoints: a pure function of the slices that there are and of the endpoints that
+//! Distribution of endpoints over slices: a pure function of the slices that there are and of the endpoints that
 //! there are to be, with as few writes as it takes.
 
 use std::{collections::HashSet, sync::Arc};
@@ -13,7 +13,7 @@ use crate::controllers::workloads::{
     write::Write,
 };
 
-/// How many endpoints a slice has at most.
+/// Maximum number of endpoints in a slice.
 pub(super) const AT_MOST: usize = 100;
 
 /// A slice as it is to be.
@@ -26,7 +26,7 @@ struct Draft {
     is_changed: bool,
 }
 
-/// What is to be done to the slices of a Service, in order; each list by itself, and one that fails is no
+/// Returns the writes to the slices of a Service, in order; each list by itself, and one that fails is no
 /// reason to leave the next one. `slices` are all of ours that name the Service.
 pub(super) fn plan(service: &Service, slices: &[Arc<Slice>], desired: &Desired) -> Vec<Vec<Write>> {
     let labels = Arc::new(labels(service));
@@ -78,7 +78,7 @@ struct Packing<'a> {
     /// The identities of the endpoints that are in a draft.
     claimed: HashSet<&'a str, RandomState>,
     drafts: Vec<Draft>,
-    /// Those that nobody needs any more.
+    /// Slices that are not needed any more.
     doomed: Vec<Arc<Slice>>,
 }
 
@@ -192,7 +192,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// What is to be done. A new slice takes the place of one that nobody needs any more.
+    /// Returns the writes. A new slice takes the place of one that is not needed any more.
     fn writes(self) -> Vec<Write> {
         let Self {
             service,

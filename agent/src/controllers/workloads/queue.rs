@@ -1,4 +1,4 @@
-//! What is to be worked on, and when: each key once, and one that fails again after a while.
+//! Queue of the keys to work on: each key once, and one that fails again after a while.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often one is tried again after its first failure.
+/// Number of retries of one after its first failure.
 pub(super) const REQUEUES: u32 = 15;
 
-/// How long after the first failure; it doubles with each that follows.
+/// Delay after the first failure; it doubles with each that follows.
 const FIRST: Duration = Duration::from_millis(5);
 
 /// The longest time.
@@ -26,7 +26,7 @@ pub(super) struct Queue<K> {
     ready: BTreeMap<u64, K>,
     waiting: HashMap<K, u64>,
     next: u64,
-    /// When each that failed is tried again.
+    /// Time of the retry of each that failed.
     later: BTreeSet<(Instant, K)>,
     delayed: HashMap<K, Instant>,
     busy: HashMap<K, bool>,
@@ -36,7 +36,7 @@ pub(super) struct Queue<K> {
     taken: Option<Instant>,
 }
 
-/// How work on a key ended.
+/// Result of the work on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// It is as it is to be.
@@ -49,7 +49,7 @@ pub(super) enum End {
     Refused,
 }
 
-/// What becomes of a key.
+/// Next step for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Nothing,
@@ -102,7 +102,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// A key to work on, until [`Self::end`] says how that ended.
+    /// Takes a key to work on, until [`Self::end`] gets the result.
     pub(super) fn take(&mut self, now: Instant) -> Option<K> {
         while let Some((at, _)) = self.later.first()
             && *at <= now
@@ -126,7 +126,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 Next::Nothing
             }
             End::Again => {
-                // With no time of its own: whoever asks knows when the server may be asked again.
+                // With no time of its own: the caller knows when the server may be asked again.
                 self.enqueue(key.clone());
                 return Next::Retry;
             }
@@ -158,7 +158,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         Next::Dropped
     }
 
-    /// When the next retry may be.
+    /// Returns the time at which the next retry may be.
     fn token(&mut self, now: Instant) -> Instant {
         let full = EVERY * BURST;
         let taken = self.taken.unwrap_or(now).max(now) + EVERY;
@@ -166,7 +166,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         now.max(taken.checked_sub(full).unwrap_or(now))
     }
 
-    /// Those that were given up are worked on again.
+    /// Takes up again the work on those that were given up.
     pub(super) fn revive(&mut self) {
         for key in std::mem::take(&mut self.dropped) {
             self.add(key);
@@ -182,17 +182,17 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         };
     }
 
-    /// When the next one that failed is due.
+    /// Returns the time at which the next one that failed is due.
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// How many wait.
+    /// Returns the number of keys that wait.
     pub(super) fn len(&self) -> usize {
         self.ready.len() + self.later.len()
     }
 
-    /// How many were given up.
+    /// Returns the number of keys that were given up.
     pub(super) fn dropped(&self) -> usize {
         self.dropped.len()
     }

@@ -44,7 +44,7 @@ impl Family {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Service {
     pub(super) id: ServiceId,
-    /// What no other Service has or had.
+    /// The uid, which no other Service has or had.
     pub(super) uid: Box<str>,
     pub(super) labels: Labels,
     /// `None`: it selects nothing; an empty one selects everything.
@@ -59,7 +59,7 @@ pub(super) struct Service {
     pub(super) publishes_not_ready: bool,
     /// True if it asks for endpoints of the client's own zone.
     pub(super) prefers_zone: bool,
-    /// In order. A Service that does not say has both.
+    /// In order. A Service that has none here has both.
     pub(super) families: Vec<Family>,
     pub(super) ports: Vec<ServicePort>,
 }
@@ -71,11 +71,11 @@ pub(super) struct ServicePort {
     pub(super) name: Box<str>,
     pub(super) protocol: Box<str>,
     pub(super) target: TargetPort,
-    /// What its clients speak, if it says so.
+    /// Protocol of its clients, if it names one.
     pub(super) app_protocol: Option<Box<str>>,
 }
 
-/// Which port of a workload is meant.
+/// Port of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TargetPort {
     Number(u16),
@@ -233,7 +233,7 @@ impl From<RawPort> for ServicePort {
             target: match target_port {
                 Some(RawTarget::Name(name)) if !name.is_empty() => TargetPort::Name(name),
                 Some(RawTarget::Number(number)) if number != 0 => TargetPort::Number(number),
-                // One that does not say means its own number.
+                // One without it means its own number.
                 _ => TargetPort::Number(port),
             },
         }

@@ -11,22 +11,22 @@ use crate::{
     source::kubernetes::objects::{lenient, null},
 };
 
-/// The label that says whose endpoints a slice has.
+/// The label that names the Service whose endpoints a slice has.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The label that says who writes a slice.
+/// The label that names the writer of a slice.
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The label of the slices of headless Services.
 pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// Who writes ours.
+/// Name of the writer of ours.
 pub(super) const MANAGER: &str = "external-workloads.shunt.io";
 
-/// Who writes linkerd's.
+/// Name of the writer of linkerd's.
 pub(super) const LINKERDS: &str = "linkerd-external-workloads-controller";
 
-/// How the names of ours begin.
+/// Prefix of the names of ours.
 const PREFIX: &str = "shunt-external-";
 
 /// The longest prefix of which the API makes a name.
@@ -36,11 +36,11 @@ const LONGEST_PREFIX: usize = 58;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) name: Box<str>,
-    /// What no other slice has or had.
+    /// The uid, which no other slice has or had.
     pub(super) uid: Box<str>,
     /// The version, of which it is written and deleted.
     pub(super) version: Box<str>,
-    /// How often it was changed: of two readings the one with the higher number is the later one.
+    /// Number of changes: of two readings the one with the higher number is the later one.
     pub(super) generation: i64,
     /// Its Service.
     pub(super) service: ServiceId,
@@ -53,7 +53,7 @@ pub(super) struct Slice {
     pub(super) rest: Value,
 }
 
-/// What a slice says.
+/// Content of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Content {
     /// `None`: it has names in place of addresses.
@@ -63,7 +63,7 @@ pub(super) struct Content {
     pub(super) endpoints: Vec<Arc<Endpoint>>,
 }
 
-/// The ports of a slice, sorted: their order says nothing.
+/// The ports of a slice, sorted: their order means nothing.
 pub(super) type Ports = Arc<[EndpointPort]>;
 
 /// A port of a slice.
@@ -85,8 +85,8 @@ pub(super) struct EndpointPort {
 /// An endpoint of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
-    /// What makes it the same endpoint in another slice, or at another time: its addresses in order, its
-    /// name in the DNS, and whose it is.
+    /// Identity, by which it is the same endpoint in another slice, or at another time: its addresses in order, its
+    /// name in the DNS, and its owner.
     pub(super) identity: Arc<str>,
     pub(super) addresses: Box<[Box<str>]>,
     pub(super) conditions: Conditions,
@@ -127,7 +127,7 @@ impl Hints {
     }
 }
 
-/// What an endpoint can do, as it is written.
+/// Conditions of an endpoint, as they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Conditions {
@@ -136,7 +136,7 @@ pub(super) struct Conditions {
     pub(super) terminating: Option<bool>,
 }
 
-/// Whose an endpoint is.
+/// Owner of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Target {

@@ -1,4 +1,4 @@
-//! The conditions of a workload, written by whoever leads at that moment.
+//! The conditions of a workload, written by the controller that leads at that moment.
 
 use kube::{
     Client,
@@ -16,7 +16,7 @@ use crate::{
     source::kubernetes::objects::external_workload::ExternalWorkload,
 };
 
-/// Who writes conditions.
+/// Name of the writer of conditions.
 const FIELD_MANAGER: &str = "shunt.io/controller";
 
 /// Has the status of a workload have these conditions, if it is still as it was read.

@@ -1,4 +1,4 @@
-//! What is known of Services, workloads and slices, and which Services a change concerns.
+//! Known Services, workloads and slices, and the Services that a change concerns.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -37,7 +37,7 @@ pub(super) struct Store {
     takes_system: bool,
     services: BTreeMap<ServiceId, Arc<Service>>,
     workloads: BTreeMap<Arc<WorkloadKey>, Arc<Candidate>>,
-    /// Those that a Service selects, once somebody has asked.
+    /// Workloads that a Service selects, once they were asked for.
     selected: HashMap<ServiceId, Selected>,
     slices: HashMap<ServiceId, BTreeMap<Box<str>, Arc<Slice>>>,
     /// The Service of each slice.
@@ -83,7 +83,7 @@ impl Store {
         known.flat_map(BTreeMap::values).map(Arc::clone).collect()
     }
 
-    /// How many slices and endpoints there are.
+    /// Returns the numbers of slices and endpoints.
     pub(super) fn count_slices(&self) -> (usize, usize) {
         let slices = self.slices.values().flat_map(BTreeMap::values);
         slices.fold((0, 0), |(slices, endpoints), slice| {
@@ -137,7 +137,7 @@ impl Store {
         concerned
     }
 
-    /// Takes note of Services, and gives those that this concerns.
+    /// Takes note of Services, and returns those that this concerns.
     pub(super) fn take_services(&mut self, step: Step<Service>) -> BTreeSet<ServiceId> {
         let mut concerned = BTreeSet::new();
         match step {
@@ -174,7 +174,7 @@ impl Store {
         self.only_handled(concerned)
     }
 
-    /// Takes note of workloads of a group, and gives the Services that this concerns. The keys of those
+    /// Takes note of workloads of a group, and returns the Services that this concerns. The keys of those
     /// that are new, other than before, or gone, come into `changed`.
     pub(super) fn take_workloads(
         &mut self,
@@ -235,7 +235,7 @@ impl Store {
         self.replace(old.as_deref(), None)
     }
 
-    /// Has the Services that select a workload know it as it is now, and gives those that this concerns.
+    /// Has the Services that select a workload know it as it is now, and returns those that this concerns.
     fn replace(
         &mut self,
         old: Option<&Candidate>,
@@ -271,8 +271,8 @@ impl Store {
         }
     }
 
-    /// Takes note of our slices, and gives the Services that this concerns: what was written here and is
-    /// told back concerns nobody.
+    /// Takes note of our slices, and returns the Services that this concerns: what was written here and is
+    /// reported back concerns none.
     pub(super) fn take_slices(&mut self, step: Step<Slice>, now: Instant) -> BTreeSet<ServiceId> {
         let concerned = match step {
             Step::Listed(list) => self.list_slices(list, now),
@@ -365,7 +365,7 @@ impl Store {
     pub(super) fn written(&mut self, slice: Arc<Slice>, now: Instant) {
         let name = name_of(&slice);
         self.tracker.written(name.clone(), &slice, now);
-        // The watch may have told of it, and of what came after, before the answer was read.
+        // The watch may have reported it, and what came after, before the answer was read.
         let known = self.known(&name).filter(|known| known.uid == slice.uid);
         if known.is_none_or(|known| known.generation <= slice.generation) {
             self.insert(slice);
@@ -384,7 +384,7 @@ impl Store {
         }
     }
 
-    /// Takes note of slices of linkerd's controller, and gives the Services that this concerns.
+    /// Takes note of slices of linkerd's controller, and returns the Services that this concerns.
     pub(super) fn take_linkerds(&mut self, step: Step<EndpointSlice>) -> BTreeSet<ServiceId> {
         let before: BTreeSet<ServiceId> = self.linkerds.keys().cloned().collect();
         let known = &mut self.linkerds;

@@ -1,4 +1,4 @@
-//! What was written here and the server has confirmed, so that something older is not believed.
+//! Memory of what was written here and the server has confirmed, so that something older is not believed.
 
 use std::{
     collections::HashMap,
@@ -9,10 +9,10 @@ use shunt_model::ServiceId;
 
 use crate::controllers::workloads::slice::Slice;
 
-/// How long after a write a list may have been made before it.
+/// Time after a write in which a list may have been made before it.
 const LISTED: Duration = Duration::from_mins(1);
 
-/// How long a list that contradicts what was written is not believed: the watch that follows it tells.
+/// Time for which a list that contradicts what was written is not believed: the watch that follows it decides.
 const DOUBT: Duration = Duration::from_secs(5);
 
 /// A namespace and a name.
@@ -23,13 +23,13 @@ pub(super) fn name_of(slice: &Slice) -> Name {
     (slice.service.namespace.clone(), slice.name.clone())
 }
 
-/// What was written here, and the server has confirmed.
+/// Slices that were written here, and that the server has confirmed.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     written: HashMap<Name, Written>,
     /// Slices that were deleted, by their uid.
     deleted: HashMap<Box<str>, Instant>,
-    /// Slices of which a list says something older than what was written.
+    /// Slices of which a list has something older than what was written.
     doubtful: HashMap<ServiceId, (Name, Instant)>,
 }
 
@@ -61,7 +61,7 @@ impl Tracker {
         }
     }
 
-    /// Returns whether a slice was deleted here, so that what tells of it is older.
+    /// Returns whether a slice was deleted here, so that a report on it is older.
     pub(super) fn is_deleted(&self, slice: &Slice) -> bool {
         self.deleted.contains_key(&slice.uid)
     }
@@ -72,7 +72,7 @@ impl Tracker {
         doubt.is_some_and(|(_, until)| now < *until)
     }
 
-    /// All slices are listed: finds out of which Services the list says something older than what was
+    /// All slices are listed: finds the Services of which the list has something older than what was
     /// written, and forgets what no list could contradict any more.
     pub(super) fn listed(&mut self, list: &[Slice], now: Instant) {
         let is_young = |at: Instant| now.saturating_duration_since(at) < LISTED;
@@ -97,7 +97,7 @@ impl Tracker {
         }
     }
 
-    /// The watch tells of a slice.
+    /// The watch reports a slice.
     pub(super) fn heard(&mut self, name: &Name, slice: &Slice) {
         let written = self.written.get(name);
         let is_old = written.is_some_and(|written| {
@@ -108,7 +108,7 @@ impl Tracker {
         }
     }
 
-    /// The watch tells that a slice is gone; gives whether it was deleted here.
+    /// The watch reports that a slice is gone; returns whether it was deleted here.
     pub(super) fn heard_of_end(&mut self, name: &Name, slice: &Slice) -> bool {
         self.doubtful.retain(|_, (doubtful, _)| doubtful != name);
         self.deleted.remove(&slice.uid).is_some()

@@ -1,4 +1,4 @@
-//! Which workloads are no endpoints although a Service selects them, and why: what their users are told.
+//! Workloads that are no endpoints although a Service selects them, and why: the messages for their users.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -20,7 +20,7 @@ pub(super) struct Verdicts {
     by_workload: HashMap<Arc<WorkloadKey>, BTreeMap<ServiceId, LeftOut>>,
 }
 
-/// What is to be said of a workload that is no endpoint, or not of all that select it.
+/// Message about a workload that is no endpoint, or not of all that select it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) reason: &'static str,
@@ -35,7 +35,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Returns what is to be said of the workload.
+    /// Returns the message about the workload.
     pub(super) fn trouble(self) -> Trouble {
         let Self { address, why } = self;
         Trouble {
@@ -49,8 +49,8 @@ impl Refused {
 }
 
 impl Verdicts {
-    /// A Service leaves these workloads out, and no others. Gives those of which something else is to be
-    /// said than before.
+    /// Sets the workloads that a Service leaves out, and no others. Returns those whose message differs from
+    /// before.
     pub(super) fn set(
         &mut self,
         service: &ServiceId,
@@ -82,7 +82,7 @@ impl Verdicts {
         changed
     }
 
-    /// What is wrong with a workload.
+    /// Returns the trouble with a workload.
     pub(super) fn of(&self, workload: &ExternalWorkload) -> Option<Trouble> {
         if let Err(error) = &workload.body {
             return Some(Trouble {
@@ -91,7 +91,7 @@ impl Verdicts {
             });
         }
         let left_out = self.of_services(workload);
-        // It is an endpoint all the same, and nobody looks whether it is ready.
+        // It is an endpoint all the same, and it is not probed whether it is ready.
         let bad_probe = || {
             let error = workload.probe.as_ref()?.as_ref().err()?;
             Some(Trouble {
@@ -126,7 +126,7 @@ impl Verdicts {
         })
     }
 
-    /// How many workloads are left out somewhere.
+    /// Returns the number of workloads that are left out somewhere.
     pub(super) fn len(&self) -> usize {
         self.by_workload.len()
     }

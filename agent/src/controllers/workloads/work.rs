@@ -57,25 +57,25 @@ use crate::{
     },
 };
 
-/// How many changes may wait before those who watch do.
+/// Number of changes that may wait before their watches do.
 const AHEAD: usize = 256;
 
-/// How many Services are written at once.
+/// Number of Services that are written at once.
 const AT_ONCE: usize = 8;
 
-/// How often it is counted what there is.
+/// Interval at which all that there is is counted.
 const COUNT: Duration = Duration::from_secs(1);
 
-/// How often those that were given up are tried again.
+/// Interval at which those that were given up are tried again.
 const REVIVE: Duration = Duration::from_mins(10);
 
-/// What a task has come to.
+/// Result of a task.
 enum Finished {
     Slices(ServiceId, Outcome),
     Status(Arc<WorkloadKey>, Result<(), WriteError>),
 }
 
-/// What the controller is at.
+/// State of the controller.
 struct WorkloadWork {
     client: Client,
     ballot: Ballot,
@@ -88,7 +88,7 @@ struct WorkloadWork {
     judge_links: JudgeLinks,
     links: CustomLinks,
     /// True if it is known which kinds are defined, and of which of them all objects are known. What the server
-    /// does not tell must not be taken for nothing: slices would be removed.
+    /// does not list must not be taken for nothing: slices would be removed.
     definitions_are_listed: bool,
     listed: BTreeSet<CustomKind>,
     leads: bool,
@@ -105,11 +105,11 @@ struct WorkloadWork {
     writing: JoinSet<Finished>,
     early: Early,
     backoff: Backoff,
-    /// When the server may be asked again.
+    /// Time from which requests to the server are allowed again.
     rest_until: Option<Instant>,
     /// True if the server did not answer a watch.
     was_lost: bool,
-    /// How often those that were given up are tried again.
+    /// Interval at which those that were given up are tried again.
     revive_every: Duration,
 }
 
@@ -240,7 +240,7 @@ impl WorkloadWork {
             && self.links.defined().all(|kind| self.listed.contains(&kind))
     }
 
-    /// Returns whether all watches have begun, or it is said why they cannot.
+    /// Returns whether all watches have begun, or it is logged why they cannot.
     fn is_heard(&self) -> bool {
         let theirs = self.linkerds_link.as_ref();
         self.services_link.is_complete
@@ -250,7 +250,7 @@ impl WorkloadWork {
             && self.links.are_complete()
     }
 
-    /// Returns whether it leads has changed: nothing of before counts, and all is looked at by the one that leads.
+    /// Starts anew when it gains or loses the lead: nothing of before counts, and the leader looks at all.
     fn start_anew(&mut self) {
         self.queue.clear();
         self.statuses.clear();
@@ -288,7 +288,7 @@ impl WorkloadWork {
         {
             self.sync(id, now);
         }
-        // What users are told follows from what is published.
+        // Users' messages follow from what is published.
         while self.rest_until.is_none()
             && self.writing.len() < AT_ONCE
             && let Some(key) = self.statuses.take(now)

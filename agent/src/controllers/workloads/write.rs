@@ -1,10 +1,10 @@
-//! What is to be done to a slice.
+//! Writes of a slice.
 
 use std::sync::Arc;
 
 use crate::controllers::workloads::slice::{Content, Slice};
 
-/// What is to be done to a slice.
+/// Write of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Write {
     Create(Content),

@@ -7,10 +7,10 @@ use tokio::time::{error::Elapsed, timeout};
 
 use crate::controllers::election::Ballot;
 
-/// How long one answer may take.
+/// Maximum time of one answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
-/// The cause that a server gives if nothing can be made in a namespace any more.
+/// The server's cause if nothing can be made in a namespace any more.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// Why a write was not done. The later ones are the worse ones.
@@ -19,7 +19,7 @@ pub(super) enum WriteError {
     /// Nothing can be made in a namespace that is on its way out, or gone.
     #[error("the namespace is being removed")]
     NamespaceTerminating,
-    /// Somebody else has written the slice, or removed it.
+    /// Another writer has written the slice, or removed it.
     #[error("the slice has changed meanwhile")]
     Conflict,
     /// The server does not allow it: for want of a right, or of quota.
@@ -31,12 +31,12 @@ pub(super) enum WriteError {
     /// The server is busy or away.
     #[error("the server is busy or away: {error}")]
     Unavailable {
-        /// What it says.
+        /// The server's error.
         error: String,
-        /// How long it asks to be left alone.
+        /// Time for which it asks to be left alone.
         retry_after: Option<Duration>,
     },
-    /// Somebody else leads.
+    /// Another controller leads.
     #[error("another controller leads")]
     NotLeading,
 }
@@ -96,7 +96,7 @@ impl From<kube::Error> for WriteError {
     }
 }
 
-/// How long the server asks to be left alone.
+/// Returns the time for which the server asks to be left alone.
 fn retry_after(error: &kube::Error) -> Option<Duration> {
     let kube::Error::Api(status) = error else {
         return None;
@@ -117,12 +117,12 @@ pub(super) fn slow() -> WriteError {
 ///
 /// # Errors
 ///
-/// Somebody else leads, or the server does not say who does.
+/// Another controller leads, or the server does not answer which one does.
 pub(super) async fn lead(ballot: &Ballot) -> Result<(), WriteError> {
     permission(timeout(ANSWER, ballot.is_won()).await)
 }
 
-/// What follows from the answer to who leads. Whatever the server says instead, it is nothing that the object
+/// Returns what follows from the answer about the leader. Any other answer of the server is nothing that the object
 /// which was to be written could be blamed for.
 fn permission(answer: Result<Result<bool, kube::Error>, Elapsed>) -> Result<(), WriteError> {
     match answer {
@@ -152,7 +152,7 @@ mod tests {
         kube::Error::Api(Box::new(status))
     }
 
-    /// What became of it, and how long it has to wait.
+    /// Shows the error's name, and the time that it has to wait.
     fn shown(error: &WriteError) -> (&'static str, Option<u64>) {
         let wait = match error {
             WriteError::Unavailable { retry_after, .. } => *retry_after,

@@ -1,4 +1,4 @@
-//! Writes of slices, one after the other, each by whoever leads at that moment.
+//! Writes of slices, one after the other, each by the controller that leads at that moment.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,20 +20,20 @@ use crate::controllers::{
     },
 };
 
-/// What became of the writes of a Service.
+/// Outcome of the writes of a Service.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Slices as the server has them now.
     pub(super) written: Vec<Arc<Slice>>,
     /// Slices that the server does not have any more.
     pub(super) gone: Vec<Arc<Slice>>,
-    /// How often each operation was done.
+    /// Number of times that each operation was done.
     pub(super) counts: Counts,
-    /// What went wrong, the worst of it.
+    /// Failure of the writes, the worst one.
     pub(super) failure: Option<WriteError>,
 }
 
-/// How often each operation was done.
+/// Number of times that each operation was done.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counts {
     pub(super) created: u64,
@@ -41,13 +41,13 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
 }
 
-/// Who writes slices of one Service.
+/// Writer of the slices of one Service.
 struct Writer<'a> {
     client: &'a Client,
     ballot: &'a Ballot,
     service: &'a Service,
     slices: Request,
-    /// What was written just now, by name.
+    /// Slices that were written just now, by name.
     latest: HashMap<Box<str>, Arc<Slice>>,
     outcome: Outcome,
 }

@@ -47,7 +47,7 @@ pub(super) fn translated(family: Family) -> io::Result<Vec<Asked>> {
     Ok(connections)
 }
 
-/// Whom the client of a connection asked; `None` if that is not translated, or it has ended.
+/// Returns the destination that the client of a connection asked; `None` if that is not translated, or it has ended.
 fn asked(message: &[u8]) -> Option<Asked> {
     let status = u32::from_be_bytes(value_of(message, STATUS)?.first_chunk().copied()?);
     if status & TRANSLATED == 0 || status & DYING != 0 {

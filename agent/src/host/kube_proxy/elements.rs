@@ -1,4 +1,4 @@
-//! What kube-proxy's nftables rules translate: the elements of its maps.
+//! Frontends of kube-proxy's nftables rules: the elements of its maps.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ pub(super) struct Frontends {
 }
 
 impl Frontends {
-    /// Those of the table of this family; none if it is not there.
+    /// Returns the frontends of the table of this family; none if it is not there.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl Frontends {
     }
 }
 
-/// Gives `take` the key of each element of a map or set.
+/// Hands `take` the key of each element of a map or set.
 fn keys(family: Family, set: &str, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let asked = [text(LIST_TABLE, TABLE), text(LIST_SET, set)].concat();
     list(NFTABLES, GET_ELEMENTS, family, &asked, |message| {

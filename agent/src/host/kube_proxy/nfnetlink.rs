@@ -21,7 +21,7 @@ const BATCH_END: u16 = 17;
 const HEADER: usize = 16;
 const FAMILY_HEADER: usize = 4;
 
-/// What `nfgenmsg` says of a message.
+/// Family of a message, in `nfgenmsg`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Family {
     /// `NFPROTO_IPV4`.
@@ -102,7 +102,7 @@ fn message(kind: u16, flags: u16, family: u8, resource: u16, rest: &[u8]) -> Vec
     bytes
 }
 
-/// Asks for one thing; gives whether it is there.
+/// Asks for one thing; returns whether it is there.
 ///
 /// # Errors
 ///
@@ -154,7 +154,7 @@ pub(super) fn command(request: u8, family: Family, rest: &[u8]) -> io::Result<()
     exchange(&asked.concat(), 1, |_| {})
 }
 
-/// Returns whether the error says that a thing is not there, or a part of the kernel that would have it.
+/// Returns whether the error means that a thing is not there, or a part of the kernel that would have it.
 fn is_absence(error: &io::Error) -> bool {
     use nix::errno::Errno;
     let Some(code) = error.raw_os_error() else {
@@ -166,7 +166,7 @@ fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Sends messages, and gives `take` what is answered, until as many ends have come as are expected.
+/// Sends messages, and hands `take` what is answered, until as many ends have come as are expected.
 fn exchange(asked: &[u8], ends: usize, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = Socket::new(NETLINK_NETFILTER)?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -179,7 +179,7 @@ fn exchange(asked: &[u8], ends: usize, mut take: impl FnMut(&[u8])) -> io::Resul
     Ok(())
 }
 
-/// Reads a datagram of answers. Gives how many ends are in it.
+/// Reads a datagram of answers. Returns how many ends are in it.
 fn read(mut answer: &[u8], take: &mut impl FnMut(&[u8])) -> io::Result<usize> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut ended = 0;

@@ -1,4 +1,4 @@
-//! What kube-proxy has left on this host.
+//! Rules that kube-proxy has left on this host.
 
 use std::{collections::BTreeMap, fmt, fs, io, net::SocketAddr};
 
@@ -12,13 +12,13 @@ use super::{
 /// The chain that kube-proxy's iptables rules begin with.
 const CHAIN: &str = "KUBE-SERVICES";
 
-/// What lists the tables of iptables that are not nftables'; which chains they have, no file says.
+/// Files that list the tables of iptables that are not nftables'; their chains are in no file.
 const LEGACY: [(&str, &str); 2] = [
     ("iptables", "/proc/net/ip_tables_names"),
     ("ip6tables", "/proc/net/ip6_tables_names"),
 ];
 
-/// What lists the virtual servers of IPVS.
+/// File that lists the virtual servers of IPVS.
 const IPVS: &str = "/proc/net/ip_vs";
 
 /// The rules by which kube-proxy translates on this host.
@@ -28,15 +28,15 @@ pub struct KubeProxyRules {
     nftables: Vec<Family>,
     /// Its iptables rules, as people call them.
     iptables: Vec<String>,
-    /// How many virtual servers IPVS has.
+    /// Number of IPVS's virtual servers.
     virtual_servers: usize,
 }
 
-/// How many connections there are to each protocol and address.
+/// Number of connections to each protocol and address.
 pub type KubeProxyConnections = BTreeMap<(u8, SocketAddr), usize>;
 
 impl KubeProxyRules {
-    /// Those that are there now.
+    /// Finds the rules that are there now.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl KubeProxyRules {
         self.nftables.iter().try_for_each(|family| delete(*family))
     }
 
-    /// How many connections that have not ended have their destination translated by netfilter, by
-    /// whosever rules.
+    /// Returns the number of connections that have not ended and have their destination translated by netfilter, by
+    /// any rules.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl fmt::Display for KubeProxyRules {
     }
 }
 
-/// How many virtual servers the list has.
+/// Returns the number of virtual servers in the list.
 fn virtual_servers(list: &str) -> usize {
     let is_server = |line: &&str| {
         let protocol = line.split_whitespace().next();

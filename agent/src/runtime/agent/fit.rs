@@ -38,8 +38,8 @@ impl Agent {
         Ok(self.install(plan, health_checks, ready)?)
     }
 
-    /// Applies a Resync without the services that do not fit, as if it did not have them. `error`: what the tables
-    /// said to all of it.
+    /// Applies a Resync without the services that do not fit, as if it did not have them. `error`: the tables'
+    /// error for all of it.
     pub(super) fn apply_what_fits(
         &mut self,
         snapshot: &Snapshot,

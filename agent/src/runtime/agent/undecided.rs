@@ -10,7 +10,7 @@ use crate::runtime::agent::Agent;
 impl Agent {
     /// Adds these services to the first Resync, with the endpoints that an earlier agent left in the kernel, so that
     /// nothing changes for their clients. One that it left nothing of is not added. Other events stay as they are:
-    /// after a Resync a service has what events say.
+    /// after a Resync a service has what events give it.
     pub(in crate::runtime) fn with_undecided(
         &self,
         event: RendererEvent,

@@ -1,4 +1,4 @@
-//! What the events say of frontends, as a dump has it.
+//! The events' view of frontends, as a dump has it.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use shunt_trace::{Frontend, Share};
 
 use crate::runtime::frontends::InspectedFrontend;
 
-/// What the events say of a frontend; `None` if none leads to it.
+/// Returns the events' view of a frontend; `None` if none leads to it.
 pub(super) fn frontend(frontend: &InspectedFrontend) -> Option<Frontend> {
     let view = frontend.view();
     let split = view.split.into_iter().flat_map(|split| split.backends);

@@ -20,7 +20,7 @@ use crate::runtime::{
 /// A piece has about so many bytes at most.
 const PIECE: usize = 1 << 20;
 
-/// The lines of a dump. Whoever reads may take their time.
+/// The lines of a dump. A reader may take its time.
 pub struct DumpLines {
     copies: Arc<TableCopies>,
     next: usize,
@@ -36,12 +36,12 @@ impl fmt::Debug for DumpLines {
 }
 
 impl DumpLines {
-    /// Of the tables of these copies, with what the events say of frontends and what is translated at the
+    /// Begins with the tables of these copies, the events' view of frontends and what is translated at the
     /// socket.
     ///
     /// # Errors
     ///
-    /// If the kernel does not tell of the network, or of the time.
+    /// If the kernel does not report the network, or the time.
     pub(crate) async fn begin(
         copies: Arc<TableCopies>,
         frontends: FrontendList,
@@ -71,7 +71,7 @@ impl DumpLines {
         begun.await?.map_err(InspectError::Dump)
     }
 
-    /// Some more lines, and what gives the next; `None` at the end.
+    /// Returns some more lines, and the reader of the next; `None` at the end.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl DumpLines {
         }
     }
 
-    /// All that the other lines say, in one piece.
+    /// Returns the content of all other lines, in one piece.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl DumpLines {
         Ok(piece)
     }
 
-    /// What the next line says; `None` after the last one.
+    /// Returns the content of the next line; `None` after the last one.
     fn record(&mut self) -> io::Result<Option<Record>> {
         while self.ready.is_empty()
             && let Some(name) = self.copies.name(self.next)

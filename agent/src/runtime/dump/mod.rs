@@ -1,4 +1,4 @@
-//! Dumps: what the node has at one instant, for whoever asks what it would do with a packet.
+//! Dumps: the node's state at one instant, for a trace of a packet.
 
 mod frontends;
 pub(crate) mod lines;

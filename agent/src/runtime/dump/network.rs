@@ -1,4 +1,4 @@
-//! The node's network, as the kernel tells of it.
+//! The node's network, as the kernel reports it.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ use shunt_trace::{
 ///
 /// # Errors
 ///
-/// If the kernel does not tell.
+/// If the kernel does not report it.
 pub(super) fn network() -> io::Result<Vec<Record>> {
     let mut records: Vec<Record> = interfaces()?.into_iter().map(Record::Interface).collect();
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -128,7 +128,7 @@ fn interface(message: &LinkMessage) -> Interface {
     interface
 }
 
-/// Returns whether packets are forwarded that come in there.
+/// Notes whether the interface forwards packets that come in.
 fn forwarding(family: &AfSpecUnspec, interface: &mut Interface) {
     match family {
         AfSpecUnspec::Inet(attributes) => {
@@ -226,7 +226,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
     Some(route)
 }
 
-/// The longest packet, if the route says so to routers: else it is for this node's own packets alone
+/// The longest packet, if the route announces it to routers: else it is for this node's own packets alone
 /// (`ip_mtu_from_fib_result` of net/ipv4/route.c, `ip6_mtu_from_fib6` of net/ipv6/route.c).
 fn locked_mtu(metrics: &[RouteMetric]) -> Option<u32> {
     /// `RTAX_MTU` of `linux/rtnetlink.h`, as a bit.

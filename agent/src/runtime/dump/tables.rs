@@ -4,7 +4,7 @@ use shunt_common::registry::{self, Kind};
 use shunt_datapath::{Contents, TableCopy};
 use shunt_trace::{Shape, Table};
 
-/// Returns whether a table is of use for whoever looks at it later. What programs keep for the packets of a moment
+/// Returns whether a table is of use in a later analysis. What programs keep for the packets of a moment
 /// is not, but for when the next rejection is due.
 pub(super) fn is_of_use(name: &str) -> bool {
     registry::maps().all(|map| map.name != name || map.kind != Kind::Scratch)

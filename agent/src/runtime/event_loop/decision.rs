@@ -17,7 +17,7 @@ use crate::runtime::{
 };
 
 impl EventLoop {
-    /// Gives the request back, unless it has to wait behind an event that waits for a decision. A Resync
+    /// Returns the request, unless it has to wait behind an event that waits for a decision. A Resync
     /// comes in place of all that waits.
     pub(super) fn behind_removal(&mut self, request: Request) -> Option<Request> {
         let Some(held) = &mut self.held_removal else {
@@ -114,7 +114,7 @@ impl EventLoop {
     }
 }
 
-/// Tells everyone who waits that a Resync has come in place of what they brought.
+/// Notifies everyone who waits that a Resync has come in place of what they brought.
 fn replace(mut held: HeldRemoval) {
     let HeldRemoval {
         origin,

@@ -10,7 +10,7 @@ use crate::runtime::{
 };
 
 impl EventLoop {
-    /// Gives the request back, unless it is a Resync of a client that would remove what the source has brought. The
+    /// Returns the request, unless it is a Resync of a client that would remove what the source has brought. The
     /// source sends its own Resync only at its start, so nothing would bring that back.
     pub(super) fn but_foreign(&mut self, request: Request) -> Option<Request> {
         let Some(source) = &self.source else {

@@ -1,4 +1,4 @@
-//! What an operator changes of endpoints, and what ends by itself.
+//! An operator's changes of endpoints, and those that end by themselves.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Which requests wait aside, and which go by.
+//! Decides which requests wait aside, and which go by.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -43,7 +43,7 @@ impl EventLoop {
         self.resume();
     }
 
-    /// What the request meets, if it may have to wait; `None`: it has not, and that is nearly every one.
+    /// Returns the conditions that the request meets, if it may have to wait; `None`: it does not, like nearly all.
     fn foresee(&self, request: &Request) -> Option<Foresight> {
         // Before the first Resync nothing waits here.
         if !self.agent.renderer().is_synced() {
@@ -57,7 +57,7 @@ impl EventLoop {
                 let has_to_look = !is_way_free || self.agent.may_take_long(event);
                 has_to_look.then(|| self.agent.foresee(event))
             }
-            // What the log says of them has its place among the events.
+            // Their log lines have their place among the events.
             Request::Event(_) | Request::Ended(_) => (!is_way_free).then(Foresight::default),
             Request::HostAddresses(_)
             | Request::Slack

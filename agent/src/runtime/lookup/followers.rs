@@ -15,20 +15,20 @@ use crate::runtime::lookup::{
     relay::{New, Readers, Relay},
 };
 
-/// From how many questions on those are looked for that nobody follows any more.
+/// Number of questions from which those are looked for that have no follower any more.
 const FEW: usize = 64;
 
-/// How many new answers are handed on together. The first who follow are told while the answers of the
+/// Number of new answers that are handed on together. The first followers get theirs while the answers of the
 /// others are looked up.
 const TOGETHER: usize = 64;
 
-/// The questions that somebody follows, each once, with their newest answers. What nobody follows costs
+/// The questions that have followers, each once, with their newest answers. A question without a follower costs
 /// an event nothing.
 #[derive(Debug, Default)]
 pub struct Followers {
     interest: Interest,
     followed: HashMap<Query, Followed>,
-    /// How many questions there may be until those are looked for that nobody follows any more.
+    /// Number of questions there may be until those are looked for that have no follower any more.
     limit: usize,
     /// Runs from the first question on.
     relay: Option<Relay>,
@@ -78,7 +78,7 @@ impl Followers {
         Concerned(self.followed.keys().cloned().collect())
     }
 
-    /// Gives those questions their new answers whose answers are others now.
+    /// Updates the answers of those questions whose answers are others now.
     pub fn update(&mut self, Concerned(queries): Concerned, renderer: &Renderer) {
         let mut new = Vec::new();
         for query in queries {
@@ -91,7 +91,7 @@ impl Followers {
                 continue;
             }
             let newest = observe(&query, renderer);
-            // After the first Resync, that nobody is there is an answer.
+            // After the first Resync, an empty answer is an answer.
             let is_first = followed.newest.generation == 0;
             if is_first || newest.answer != followed.newest.answer {
                 followed.newest = Arc::new(newest);
@@ -111,13 +111,13 @@ impl Followers {
         }
     }
 
-    /// How many questions are known.
+    /// Returns the number of known questions.
     #[cfg(test)]
     fn count(&self) -> usize {
         self.followed.len()
     }
 
-    /// Forgets the questions that nobody follows any more, whenever there are twice as many as stayed
+    /// Forgets the questions that have no follower any more, whenever there are twice as many as stayed
     /// the last time: so each is looked at only a few times.
     fn forget_some(&mut self) {
         if self.followed.len() < self.limit.max(FEW) {
@@ -137,7 +137,7 @@ impl Followers {
     }
 }
 
-/// What the renderer answers now.
+/// Returns the renderer's answer now.
 pub(crate) fn observe(query: &Query, renderer: &Renderer) -> Observed {
     Observed {
         generation: renderer.generation(),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::runtime::error::Ending;
 
-    /// How long an answer may take, with much else to do on the machine.
+    /// Maximum time of an answer, with much else to do on the machine.
     const SOON: Duration = Duration::from_secs(10);
 
     struct World {
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(next(&mut fast).await, [2]);
         assert_eq!(fast.current().generation, generation + 2);
         world.serve(1, 3);
-        // Whoever begins now is not told of what was before.
+        // A follower that begins now does not get what was before.
         let mut late = world.follow(1);
         assert_eq!(hosts(late.current()), [3]);
         assert_eq!(next(&mut fast).await, [3]);

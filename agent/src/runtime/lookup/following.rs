@@ -29,7 +29,7 @@ impl Following {
         &self.current
     }
 
-    /// Waits until the agent was told what there is, if it was not yet.
+    /// Waits until the first answer has come, if it has not yet.
     pub(in super::super) async fn begin(&mut self) -> Result<(), Ending> {
         if self.current.generation == 0 {
             self.changed().await?;

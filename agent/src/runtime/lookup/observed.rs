@@ -8,6 +8,6 @@ pub struct Observed {
     /// Counts the events that took effect since the agent's start, each of which leads to another
     /// state. 0: no Resync came yet, and nothing is known, which is not the same as nothing being there.
     pub generation: u64,
-    /// What is so then.
+    /// The answer at that time.
     pub answer: Answer,
 }

@@ -93,7 +93,7 @@ impl Shared {
             let answers = mem::take(&mut waiting.answers);
             drop(waiting);
             for (readers, newest) in answers.into_values() {
-                // Nobody follows any more: nobody is told.
+                // If there is no follower any more, none is notified.
                 if let Some(readers) = readers.upgrade() {
                     readers.send_replace(newest);
                 }

@@ -1,4 +1,4 @@
-//! What is remembered of connections from event to event: since when they are there, and which were told to have timed out.
+//! Memory of connections from event to event: since when they are there, and which were reported to have timed out.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::RandomState},
@@ -9,22 +9,22 @@ use std::{
 
 use shunt_datapath::FlowConnection;
 
-/// How many connections are remembered at least, and half of how many at most.
+/// Minimum number of connections that are remembered, and half of the maximum.
 const LIMIT: usize = 1 << 19;
 
-/// Which connection it is: a hash of its client, frontend and protocol.
+/// Identity of a connection: a hash of its client, frontend and protocol.
 type Id = u64;
 
-/// What is remembered.
+/// Data on connections that are remembered.
 #[derive(Debug)]
 pub(super) struct Ages {
     hasher: RandomState,
-    /// When those began whose begin was seen: the newest ones, and those before them. Ends of some are never seen, so
+    /// Times of begins that were seen: the newest ones, and those before them. Ends of some are never seen, so
     /// the oldest ones are forgotten.
     began: [HashMap<Id, SystemTime>; 2],
-    /// Those that were told to have timed out by the last look at the table, and by the one before.
+    /// Connections that were reported to have timed out by the last look at the table, and by the one before.
     told: [HashSet<Id>; 2],
-    /// The ticks of these looks: who had timed out before the earlier one was seen then, or is nobody's business.
+    /// The ticks of these looks: a timeout before the earlier one was seen by it, or concerns no watcher.
     looks: [u32; 2],
 }
 
@@ -59,7 +59,7 @@ impl Ages {
         newest.insert(id, connection.time);
     }
 
-    /// A connection ended. Gives how long it was there, if its begin was seen.
+    /// A connection ended. Returns how long it was there, if its begin was seen.
     pub(super) fn end(&mut self, connection: &FlowConnection) -> Option<Duration> {
         let id = self.id(connection);
         // The newest one of this name; of one before it, the end was not seen.
@@ -88,7 +88,7 @@ impl Ages {
         }
     }
 
-    /// Returns whether it was told already that this connection has timed out, of which a program has just noticed it,
+    /// Returns whether it was reported already that this connection has timed out, which a program has just noticed,
     /// at tick `now`.
     pub(super) fn is_told(&self, connection: &FlowConnection, now: u32) -> bool {
         let id = self.id(connection);

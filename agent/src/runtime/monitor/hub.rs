@@ -1,4 +1,4 @@
-//! Where one begins to watch.
+//! The place where a watch begins.
 
 use std::{
     io, mem,
@@ -30,7 +30,7 @@ struct Inner {
     queue: EventQueue,
     connections: Connections,
     services: Arc<Services>,
-    /// Held by whoever has the programs replaced.
+    /// Held by the task that has the programs replaced.
     turn: sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -39,7 +39,7 @@ struct Inner {
 struct State {
     /// True if there is a thread.
     is_running: bool,
-    /// Whom the thread does not know yet.
+    /// Watchers that the thread does not know yet.
     new: Vec<Newcomer>,
 }
 
@@ -59,14 +59,14 @@ impl Monitor {
         }))
     }
 
-    /// Begins to watch; what happens from the answer on is told.
+    /// Begins to watch; what happens from the answer on is reported.
     ///
     /// # Errors
     ///
     /// If the kernel does not take the programs, or the agent is ending.
     pub(in crate::runtime) async fn watch(&self, wanted: Wanted) -> Result<Watching, InspectError> {
         let inner = Arc::clone(&self.0);
-        // A task of its own: whoever asks may go away while programs are replaced.
+        // A task of its own: the caller may go away while programs are replaced.
         tokio::spawn(async move { inner.watch(wanted).await }).await?
     }
 }
@@ -87,7 +87,7 @@ impl Inner {
         }
         // The thread may just be about to end, and find that it is wanted.
         drop(turn);
-        // What happens from here on is told.
+        // What happens from here on is reported.
         welcomed.await.map_err(|_| Ending)?;
         if is_first {
             info!("the kernel programs tell of connections: somebody watches");
@@ -95,7 +95,7 @@ impl Inner {
         Ok(watching)
     }
 
-    /// Has the programs replaced by ones that tell, and starts the thread.
+    /// Has the programs replaced by ones that report, and starts the thread.
     async fn begin(self: &Arc<Self>) -> Result<(), InspectError> {
         let loaded = self.queue.ask(Request::LoadFlows).await?;
         let (programs, reader) = loaded.map_err(InspectError::Monitor)?;
@@ -129,7 +129,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells those who watch, until nobody does.
+    /// Reports to the watchers, until there are none.
     fn run(&self, mut teller: Teller) {
         loop {
             let new = mem::take(&mut self.state().new);
@@ -137,7 +137,7 @@ impl Inner {
                 teller.go_on();
                 continue;
             }
-            // Nobody begins to watch meanwhile.
+            // No watch begins meanwhile.
             let _turn = self.turn.blocking_lock();
             if !self.state().new.is_empty() {
                 continue;
@@ -152,7 +152,7 @@ impl Inner {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in it is half done when somebody panics.
+        // Nothing in it is half done when a thread panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

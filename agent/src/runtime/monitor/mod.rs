@@ -1,7 +1,7 @@
-//! What becomes of connections and packets, for those who watch.
+//! Events of connections and packets, for watchers.
 //!
-//! The kernel programs tell of it only while somebody does: the first who watches has them replaced by ones that tell,
-//! the last who leaves has them replaced back.
+//! The kernel programs report them only while there are watchers: the first one has them replaced by ones that report,
+//! the last one that leaves has them replaced back.
 
 mod ages;
 pub(crate) mod hub;

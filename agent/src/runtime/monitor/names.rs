@@ -11,7 +11,7 @@ use shunt_datapath::Services;
 /// For how long what is known is not asked for again: numbers come and go with services.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What is known of them.
+/// Known names of service ports.
 #[derive(Debug)]
 pub(super) struct Names {
     services: Arc<Services>,

@@ -1,4 +1,4 @@
-//! Whose a packet is, by its first bytes.
+//! The headers of a packet, from its first bytes.
 
 use etherparse::{EtherType, Ethernet2HeaderSlice, IpNumber, Ipv6ExtensionSlice, LaxIpSlice};
 use shunt_api::view::End;
@@ -6,7 +6,7 @@ use shunt_api::view::End;
 /// The protocols with ports.
 const WITH_PORTS: [IpNumber; 3] = [IpNumber::TCP, IpNumber::UDP, IpNumber::SCTP];
 
-/// What the headers of a packet say.
+/// Content of a packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     /// True if the packet begins with an Ethernet header.

@@ -1,4 +1,4 @@
-//! The thread that reads what programs tell, and tells it to those who watch.
+//! The thread that reads what programs report, and hands it to watchers.
 
 use std::{
     sync::Arc,
@@ -25,22 +25,22 @@ use crate::runtime::{
     reports::Reports,
 };
 
-/// How long the thread rests when it has read everything: programs wake nobody.
+/// Time that the thread rests when it has read everything: programs do not wake it.
 const REST: Duration = Duration::from_millis(20);
-/// How many events are read before anything else is looked at.
+/// Number of events that are read before anything else is looked at.
 const PIECE: usize = 4096;
-/// How often the table is looked at for connections that have timed out, which nobody else may notice.
+/// Interval at which the thread looks for connections in the table that have timed out, which it alone may notice.
 const LOOK: Duration = Duration::from_secs(20);
 
 /// One who begins to watch.
 #[derive(Debug)]
 pub(super) struct Newcomer {
     pub(super) watcher: Watcher,
-    /// Where to say that what happens now is told.
+    /// Sender of the notice that what happens now is reported.
     pub(super) welcome: oneshot::Sender<()>,
 }
 
-/// What the thread has.
+/// State of the thread.
 pub(super) struct Teller {
     reader: FlowReader,
     connections: Connections,
@@ -49,13 +49,13 @@ pub(super) struct Teller {
     ages: Ages,
     watchers: Vec<Watcher>,
     choice: Option<FlowChoice>,
-    /// How many the programs had lost when it was looked at last.
+    /// Number of events that the programs had lost at the last look.
     lost: u64,
     looked: Instant,
 }
 
 impl Teller {
-    /// Reads here, where programs tell of these.
+    /// Reads here, where programs report these.
     pub(super) fn new(
         reader: FlowReader,
         connections: Connections,
@@ -76,7 +76,7 @@ impl Teller {
         })
     }
 
-    /// Takes those who are new, and forgets those who have left. Gives whether anybody is there.
+    /// Takes those who are new, and forgets those who have left. Returns whether there are any watchers.
     pub(super) fn welcome(&mut self, new: Vec<Newcomer>) -> bool {
         let (new, welcomes): (Vec<_>, Vec<_>) = new
             .into_iter()
@@ -99,7 +99,7 @@ impl Teller {
         choice.is_some()
     }
 
-    /// Tells what there is to tell. Rests if that was not much.
+    /// Reports all that there is. Rests if that was not much.
     pub(super) fn go_on(&mut self) {
         let mut read = 0;
         while read < PIECE
@@ -133,7 +133,7 @@ impl Teller {
         }
     }
 
-    /// Tells of connections that have timed out since the last time.
+    /// Reports connections that have timed out since the last time.
     fn look(&mut self) {
         if let Err(error) = self.reader.set_clock() {
             warn!(%error, "the times of events may be wrong");

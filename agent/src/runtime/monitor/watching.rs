@@ -13,15 +13,15 @@ use shunt_common::FlowKind as Kinds;
 use shunt_datapath::{FlowChoice, FlowEnd};
 use tokio::sync::mpsc::{self, Receiver, Sender, error::TrySendError};
 
-/// How many events wait for somebody who reads them.
+/// Number of events that may wait for a reader.
 const WAITING: usize = 1 << 13;
-/// How many are handed over at once.
+/// Number of events that are handed over at once.
 const PIECE: usize = 512;
 
-/// What somebody wants to be told.
+/// Events that a watcher wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// Which events.
+    /// Filter of the events.
     pub filter: FlowFilter,
     /// Of one connection in so many, and one packet; 0 and 1: of all.
     pub one_in: u32,
@@ -29,7 +29,7 @@ pub struct Wanted {
     pub packets: bool,
 }
 
-/// The end at which somebody watches. Who drops it watches no longer.
+/// The watcher's end. A watcher that drops it watches no longer.
 #[derive(Debug)]
 pub struct Watching {
     events: Receiver<Arc<FlowEvent>>,
@@ -42,7 +42,7 @@ pub(super) struct Watcher {
     wanted: Wanted,
     events: Sender<Arc<FlowEvent>>,
     lost: Arc<AtomicU64>,
-    /// How many packets were meant.
+    /// Number of packets that were meant.
     packets: u32,
 }
 
@@ -67,20 +67,20 @@ impl Watching {
         (count > 0).then_some(piece)
     }
 
-    /// How many were lost since the begin, of any kind.
+    /// Returns how many were lost since the begin, of any kind.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
 impl Watcher {
-    /// Returns whether somebody is at the other end.
+    /// Returns whether the other end is open.
     pub(super) fn is_there(&self) -> bool {
         !self.events.is_closed()
     }
 
-    /// What programs have to tell for it. Who is told of ends is told how long connections were there, which needs their
-    /// begins.
+    /// Returns what programs have to report for it. A watcher of ends gets the duration of connections, which needs
+    /// their begins.
     pub(super) fn choice(&self) -> FlowChoice {
         let Wanted { filter, one_in, .. } = &self.wanted;
         let kinds = if filter.kinds.is_empty() {
@@ -102,8 +102,8 @@ impl Watcher {
         }
     }
 
-    /// Tells an event of a connection with this sample, or of a packet of which one in `told_of` is told. Gives whether
-    /// there was room for it.
+    /// Sends an event of a connection with this sample, or of a packet of which one in `told_of` is reported. Returns
+    /// whether there was room for it.
     pub(super) fn tell(
         &mut self,
         event: &Arc<FlowEvent>,
@@ -146,7 +146,7 @@ impl Watcher {
     }
 }
 
-/// What has to be told so that both are told all that they want.
+/// Returns the choice that covers all that both want.
 pub(super) fn together(one: FlowChoice, other: FlowChoice) -> FlowChoice {
     let same = |one: Option<FlowEnd>, other| one.filter(|_| one == other);
     FlowChoice {

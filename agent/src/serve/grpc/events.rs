@@ -22,7 +22,7 @@ use crate::{
     source::socket::Calls,
 };
 
-/// How many answers of a stream wait for its client before the next event does.
+/// Number of answers of a stream that wait for its client before the next event does.
 const AHEAD: usize = 64;
 
 /// `shunt.v1.Events`.
@@ -214,7 +214,7 @@ impl Events for EventsService {
         let (service, messages) = (self.clone(), request.into_inner());
         tokio::spawn(async move {
             if let Err(status) = service.follow(messages, &answers).await {
-                // Nobody may be there to read it.
+                // The client may be gone.
                 drop(answers.send(Err(status)).await);
             }
         });

@@ -5,7 +5,7 @@ use tonic::Status;
 
 use crate::serve::grpc::status_code::senseless;
 
-/// What a request means by a filter; all if it has none.
+/// Returns the filter that a request means; all if it has none.
 pub(super) fn meant<M: Default, F: TryFrom<M, Error = BadFilter>>(
     filter: Option<M>,
 ) -> Result<F, Status> {

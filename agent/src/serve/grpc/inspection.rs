@@ -39,7 +39,7 @@ use crate::{
 /// A piece of a listing has at most this many backends, unless one frontend alone has more.
 const PIECE: usize = 4096;
 
-/// What a method gives piece by piece.
+/// Stream that a method returns piece by piece.
 type Pieces<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// `shunt.v1.Inspection`.
@@ -216,7 +216,7 @@ impl Inspection for InspectionService {
                 let newest = following.changed().await.map_err(ending)?;
                 let Observed { generation, answer } = &**newest;
                 let delta = Delta::between(&before.answer, answer);
-                // Of what came and went again meanwhile nothing is said.
+                // What came and went again meanwhile is not reported.
                 if !delta.is_nothing() {
                     let next = message::delta(*generation, false, &delta);
                     return Ok(Some((next, (following, false))));

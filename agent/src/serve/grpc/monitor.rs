@@ -1,4 +1,4 @@
-//! The call that tells what becomes of connections and packets.
+//! The call that reports what becomes of connections and packets.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     serve::grpc::filter::meant,
 };
 
-/// After how long without an event a client is told how many were lost.
+/// Time without an event after which a client gets the number of lost ones.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What a request asks for.
+/// Returns what a request asks for.
 pub(super) fn wanted(request: MonitorRequest) -> Result<Wanted, Status> {
     let MonitorRequest {
         filter,

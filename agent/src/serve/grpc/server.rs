@@ -111,7 +111,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Whoever still waits for an answer is told by the connection's end.
+            // A client that still waits for an answer sees the connection's end.
             runtime.shutdown_background();
         }
         // The file goes with it.

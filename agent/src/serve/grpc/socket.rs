@@ -1,4 +1,4 @@
-//! The socket's connections, also after somebody has removed its file.
+//! The socket's connections, also after its file was removed.
 
 use std::{
     io,
@@ -16,13 +16,13 @@ use tracing::{info, warn};
 
 use crate::{runtime::reports::Reports, serve::socket_file::SocketFile};
 
-/// How often the file is looked for.
+/// Interval at which the file is looked for.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The socket that is served; `None` when the server ends, and it is gone.
 pub(super) type Shared = Arc<Mutex<Option<SocketFile>>>;
 
-/// Accepts at `socket`, and makes its file anew if somebody has removed it. Whoever is connected stays so.
+/// Accepts at `socket`, and makes its file anew if it was removed. Connected clients stay so.
 pub(super) async fn keep(
     listener: UnixListener,
     socket: Shared,
@@ -54,7 +54,7 @@ pub(super) async fn keep(
     }
 }
 
-/// Makes the file anew if it is not there; gives what listens then.
+/// Makes the file anew if it is not there; returns the new listener.
 async fn renew(shared: &Shared) -> io::Result<Option<std::os::unix::net::UnixListener>> {
     let Some(path) = removed(shared) else {
         return Ok(None);
@@ -85,7 +85,7 @@ async fn accept(listener: UnixListener, streams: mpsc::Sender<io::Result<UnixStr
     loop {
         let accepted = listener.accept().await.map(|(stream, _)| stream);
         if accepted.is_err() {
-            // For want of descriptors, say: it would fail again at once.
+            // For example for want of descriptors: it would fail again at once.
             sleep(Duration::from_millis(100)).await;
         }
         if streams.send(accepted).await.is_err() {

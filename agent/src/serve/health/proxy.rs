@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What Go writes for a time that never was.
+/// Go's form of a time that never was.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// Answers for the agent's health.
@@ -69,7 +69,7 @@ impl ProxyHealth {
     }
 }
 
-/// What is answered. The order of the fields is that of the answer.
+/// Content of an answer. The order of the fields is that of the answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -97,7 +97,7 @@ impl Report {
         current: SystemTime,
     ) -> Self {
         let of = |family: &IpFamily| health.family(*family, now);
-        // A node that translates nothing yet is alive, and nobody is to be sent to it.
+        // A node that translates nothing yet is alive, and is to get no clients.
         let healthy = families.iter().all(|family| of(family).healthy)
             && (!asks_of_node || health.is_translating());
         let node_eligible = asks_of_node.then(|| health.is_node_eligible());

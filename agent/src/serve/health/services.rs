@@ -70,7 +70,7 @@ struct Open {
     task: JoinSet<()>,
 }
 
-/// Where a health check is answered.
+/// Address at which a health check is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     port: NonZeroU16,
@@ -119,7 +119,7 @@ impl Answers for ServiceHealth {
     }
 }
 
-/// What is answered. The order of the fields is that of the answer.
+/// Content of an answer. The order of the fields is that of the answer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -169,7 +169,7 @@ mod tests {
         listeners::ListenerState,
     };
 
-    /// A port that nobody has just now.
+    /// A port that is free just now.
     fn free_port() -> NonZeroU16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap()
@@ -187,7 +187,7 @@ mod tests {
         reports.apply(HealthCheckChange::Of(web(), Some(check)));
     }
 
-    /// What is answered, or nothing if nobody is there.
+    /// Returns the answer, or nothing if there is none.
     async fn ask(stream: &mut TcpStream) -> Option<String> {
         stream
             .write_all(b"GET /any HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -205,7 +205,7 @@ mod tests {
         answer.split(' ').nth(1)?.parse().ok()
     }
 
-    /// What has become of the listener, once it is as wanted.
+    /// Waits until the listener is as wanted.
     async fn listener(reports: &Reports, wanted: fn(&ListenerState) -> bool) {
         let mut listeners = reports.listeners();
         let of_web = Listener::HealthCheck(web());

@@ -15,16 +15,16 @@ use tracing::{debug, warn};
 
 use crate::serve::http::answer::Answer;
 
-/// How many connections a listener has at once; others wait in the kernel.
+/// Maximum number of connections of a listener at once; others wait in the kernel.
 const CONNECTIONS: usize = 1024;
 
-/// How long a client may take to ask, also between two questions of one connection.
+/// Maximum time that a client may take to ask, also between two questions of one connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one connection lasts at most.
+/// Maximum duration of one connection.
 const LIFETIME: Duration = Duration::from_mins(10);
 
-/// How long to wait if the kernel has no more files for us.
+/// Time to wait if the kernel has no more files for us.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Something that answers questions.
@@ -33,7 +33,7 @@ pub(crate) trait Answers: Send + Sync + 'static {
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
 }
 
-/// Where connections come from.
+/// Source of connections.
 #[derive(Debug)]
 pub(crate) enum Listening {
     Tcp(TcpListener),

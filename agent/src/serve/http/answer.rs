@@ -16,7 +16,7 @@ pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Strin
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // Nobody is to take it for anything else.
+    // No browser is to take it for anything else.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }

@@ -23,13 +23,13 @@ use crate::{
     },
 };
 
-/// How long to wait before an address is tried again.
+/// Time to wait before an address is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The connections of one address, taken and answered for ever.
 type Accepting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What came of trying to listen at an address.
+/// Result of an attempt to listen at an address.
 #[derive(Debug)]
 pub(crate) struct Try {
     pub(crate) address: SocketAddr,
@@ -44,11 +44,11 @@ impl Try {
     }
 }
 
-/// What is listened for, where, and who answers. Dropped, it listens no longer.
+/// A listener, its addresses, and its answers. Dropped, it listens no longer.
 pub(crate) struct Door<A> {
     listener: Listener,
     addresses: Vec<SocketAddr>,
-    /// Those where nobody listens yet.
+    /// Addresses at which it does not listen yet.
     missing: Vec<SocketAddr>,
     answers: Arc<A>,
     reports: Arc<Reports>,
@@ -77,7 +77,7 @@ impl<A: Answers> Door<A> {
         door
     }
 
-    /// Takes connections where that is possible, and says where it is not.
+    /// Takes connections where that is possible, and reports where it is not.
     fn take(&mut self, tries: Vec<Try>) {
         let mut problems = Vec::new();
         for Try { address, outcome } in tries {
@@ -95,7 +95,7 @@ impl<A: Answers> Door<A> {
         self.tell((!problems.is_empty()).then(|| problems.join("; ")));
     }
 
-    /// Says what has become of it, to the log once.
+    /// Reports its state, to the log once.
     fn tell(&mut self, problem: Option<String>) {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         let address = addresses.join(", ");

@@ -8,7 +8,7 @@ use std::{
 use nix::errno::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How many connections the kernel has ready for us.
+/// Number of connections that the kernel has ready for us.
 const BACKLOG: i32 = 1024;
 
 /// Listens at `address`. An unspecified one, of either family, stands for all addresses of both
@@ -63,7 +63,7 @@ mod tests {
             let listener = listen(address.parse().unwrap()).unwrap();
             let port = listener.local_addr().unwrap().port();
             TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-            // Where there is no IPv6, nobody asks over it.
+            // Where there is no IPv6, no client uses it.
             if listener.local_addr().unwrap().is_ipv6() {
                 TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
             }

@@ -1,4 +1,4 @@
-//! What is asked over HTTP: listeners that are tried until they can be had, and connections that
+//! HTTP servers: listeners that are tried until they can be had, and connections that
 //! cannot keep others waiting.
 
 pub(crate) mod accept;

@@ -14,18 +14,18 @@ use crate::{
     },
 };
 
-/// What is served, and where.
+/// Servers and their addresses.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
-    /// Where health is asked for: `/healthz`, `/livez`.
+    /// Address for health: `/healthz`, `/livez`.
     pub health: Option<SocketAddr>,
-    /// Where kubelet's probes are answered: `/livez`, `/readyz`. It is no error if this cannot be had.
+    /// Address for kubelet's probes: `/livez`, `/readyz`. It is no error if this cannot be had.
     pub probes: Option<SocketAddr>,
-    /// Where metrics are: `/metrics`, `/healthz`, `/proxyMode`, `/configz`.
+    /// Address for metrics: `/metrics`, `/healthz`, `/proxyMode`, `/configz`.
     pub metrics: Option<SocketAddr>,
     /// True if it is an error if one of them cannot be had at once. If not, it is tried again.
     pub hard_fail: bool,
-    /// What `/configz` answers: JSON.
+    /// Answer of `/configz`: JSON.
     pub configuration: String,
     /// True if the metrics have what is counted of each service port.
     pub shows_services: bool,
@@ -36,12 +36,12 @@ pub struct HttpOptions {
 /// An address is needed and cannot be had.
 #[derive(Debug, Error)]
 pub enum HttpError {
-    /// Nobody can listen there.
+    /// The agent cannot listen there.
     #[error("{listener}: cannot listen at {address}: {error}")]
     Listen {
         /// For what.
         listener: Listener,
-        /// Where.
+        /// Address that was tried.
         address: SocketAddr,
         /// Why.
         error: io::Error,
@@ -51,7 +51,7 @@ pub enum HttpError {
     Threads(io::Error),
 }
 
-/// Addresses that are taken, before anything else is: whoever asks there waits.
+/// Addresses that are taken, before anything else is: their clients wait.
 #[derive(Debug)]
 pub struct HttpListeners {
     health: Option<Try>,
@@ -106,7 +106,7 @@ pub struct HttpServer {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
     reports: Arc<Reports>,
-    /// Where metrics are going to be.
+    /// Address where metrics are going to be.
     metrics: Option<Try>,
     configuration: String,
     shows_services: bool,
@@ -114,7 +114,7 @@ pub struct HttpServer {
 
 impl HttpServer {
     /// Begins to answer for health, by what is reported, at `listeners` and wherever a service has its
-    /// health check. Whoever asks for metrics waits.
+    /// health check. Clients of metrics wait.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl HttpServer {
 impl Drop for HttpServer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Whoever still waits for an answer is told by the connection's end.
+            // A client that still waits for an answer sees the connection's end.
             runtime.shutdown_background();
         }
     }

@@ -15,18 +15,18 @@ use crate::serve::linkerd::{
 };
 
 /// All addresses behind a destination. One that leads to another workload than before is the same
-/// address with something else said of it.
+/// address with another content.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Addresses {
     /// True if there is something, with addresses or without.
     pub(super) exists: bool,
-    /// What is said of all of them.
+    /// Labels of all of them.
     pub(super) labels: Labels,
     pub(super) list: BTreeMap<SocketAddr, WeightedAddr>,
 }
 
 impl Addresses {
-    /// Those behind what was asked for, for this client.
+    /// Returns the addresses behind what was asked for, for this client.
     pub(super) fn of(destination: &Destination, answer: &Answer, client: &Client) -> Self {
         match destination {
             Destination::Address { ip, port } => {

@@ -13,7 +13,7 @@ use tonic::Status;
 /// The port of a path that has none.
 const HTTP: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
-/// What a request is about.
+/// Destination that a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Destination {
     /// An address. An IPv4 address is never in the clothes of an IPv6 one.
@@ -48,7 +48,7 @@ impl From<InvalidAuthority> for Status {
 }
 
 impl Destination {
-    /// What `path` is about in a cluster of this domain.
+    /// Returns the destination of `path` in a cluster of this domain.
     pub(super) fn of(path: &str, cluster_domain: &str) -> Result<Self, InvalidAuthority> {
         let invalid = || InvalidAuthority(path.to_owned());
         let (host, port) = host_and_port(path).ok_or_else(invalid)?;

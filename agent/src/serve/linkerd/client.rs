@@ -4,7 +4,7 @@ use serde::Deserialize;
 use shunt_model::Escaped;
 use tracing::debug;
 
-/// What counts of who asks.
+/// Properties of a client that count.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Client {
@@ -15,13 +15,13 @@ pub(super) struct Client {
 
 impl Client {
     /// The client with this context token, `{"ns":"shop","nodeName":"node-1","pod":"web-1"}`. What is
-    /// no such token says nothing of the client.
+    /// no such token gives no data on the client.
     pub(super) fn of(token: &str) -> Self {
         if token.is_empty() {
             return Self::default();
         }
         serde_json::from_str(token).unwrap_or_else(|error| {
-            // The form of old, `ns:shop`, says nothing of the node either.
+            // The form of old, `ns:shop`, does not name the node either.
             debug!(token = %Escaped(token), %error, "a context token that is none");
             Self::default()
         })

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// What follows a destination.
+/// Following of a destination, or why there is none.
 type Followed = Result<Following, Status>;
 
 /// `io.linkerd.proxy.destination.Destination`.

@@ -1,4 +1,4 @@
-//! What endpoints and services are called in messages.
+//! Metadata of endpoints and services in messages.
 
 use std::{collections::HashMap, net::SocketAddr};
 

@@ -1,8 +1,8 @@
 //! linkerd's destination API, `io.linkerd.proxy.destination.Destination`, answered from lookups.
 //!
 //! A request's [path](authority) becomes a question that is [followed](messages). Each answer becomes
-//! the [addresses](addresses) behind it, of which the client is told the [difference](updates), or a
-//! [profile]. `docs/linkerd.md` says what of linkerd's own server is here, and what is not.
+//! the [addresses](addresses) behind it, of which the client gets the [difference](updates), or a
+//! [profile]. `docs/linkerd.md` lists what of linkerd's own server is here, and what is not.
 
 mod addresses;
 mod authority;

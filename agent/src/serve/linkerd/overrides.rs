@@ -1,4 +1,4 @@
-//! A split as linkerd's proxies are told of it.
+//! A split as linkerd's proxies get it.
 
 use std::{net::SocketAddr, sync::Once};
 
@@ -38,7 +38,7 @@ pub(super) fn overrides(
     let shown = |backend: &SplitBackend| weighted(backend, settings);
     let mut shown: Vec<WeightedDst> = match mode {
         SplitMode::Available | SplitMode::Strict => backends.iter().filter_map(shown).collect(),
-        // There are no shares: proxies cannot be told of an order.
+        // There are no shares: proxies know no order.
         SplitMode::First => {
             let mut weighted = backends.iter().filter(|backend| backend.weight > 0);
             let first = weighted.clone().next();

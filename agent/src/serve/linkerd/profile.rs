@@ -31,7 +31,7 @@ pub(super) fn profile(
     }
 }
 
-/// What is known of an address: the service that it leads to, or what answers there itself.
+/// Returns the profile of an address: of the service that it leads to, or of what answers there itself.
 fn at_address(
     address: SocketAddr,
     answer: &Answer,
@@ -121,7 +121,7 @@ fn of_service(
     }
 }
 
-/// What answers at an address itself.
+/// Returns the profile of what answers at an address itself.
 fn of_endpoint(
     mut found: WeightedAddr,
     workload: Option<&Workload>,
@@ -139,7 +139,7 @@ fn of_endpoint(
     }
 }
 
-/// Of what nobody knows there is neither a name nor an endpoint.
+/// An unknown address has neither a name nor an endpoint.
 fn unknown(port: u16, settings: &LinkerdSettings) -> DestinationProfile {
     DestinationProfile {
         opaque_protocol: settings.is_opaque(None, port),
@@ -148,7 +148,7 @@ fn unknown(port: u16, settings: &LinkerdSettings) -> DestinationProfile {
     }
 }
 
-/// linkerd's own where nothing else is said.
+/// Returns linkerd's own, for a profile without another.
 fn retry_budget() -> RetryBudget {
     RetryBudget {
         retry_ratio: 0.2,

@@ -1,4 +1,4 @@
-//! What a service's profile says of requests: their routes, and how often they are tried again.
+//! The requests in a service's profile: their routes, and how often they are tried again.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tracing::debug;
 
 use crate::{runtime::go_duration::GoDuration, serve::linkerd::metadata::profile_ref};
 
-/// What is said of requests, as a ServiceProfile has it.
+/// Settings of requests, as a ServiceProfile has them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Requests {
@@ -79,7 +79,7 @@ struct Budget {
 }
 
 impl Requests {
-    /// What `json` says. What cannot be understood says nothing.
+    /// Reads `json`. If it cannot be understood, there are no settings.
     pub(super) fn read(json: &str) -> Self {
         serde_json::from_str(json).unwrap_or_else(|error| {
             debug!(profile = %Escaped(json), %error, "a profile that nobody understands");
@@ -87,13 +87,13 @@ impl Requests {
         })
     }
 
-    /// Its routes; without those whose condition says nothing, or nothing that can be understood.
+    /// Returns its routes; without those whose condition is empty, or not understood.
     pub(super) fn routes(&self) -> Vec<Route> {
         let routes = self.routes.iter().flatten();
         routes.filter_map(RouteSpec::route).collect()
     }
 
-    /// How often requests may be tried again; `None`: as often as elsewhere.
+    /// Returns the budget by which requests may be tried again; `None`: as often as elsewhere.
     pub(super) fn retry_budget(&self) -> Option<RetryBudget> {
         let Budget {
             retry_ratio,
@@ -147,7 +147,7 @@ impl RouteSpec {
 }
 
 impl RequestCondition {
-    /// What requests match; `None`: there is something that cannot be understood, or nothing.
+    /// Returns the match of requests; `None`: there is something that cannot be understood, or nothing.
     fn request(&self) -> Option<RequestMatch> {
         let Self {
             all,
@@ -196,7 +196,7 @@ impl RequestCondition {
 }
 
 impl ResponseCondition {
-    /// What responses match; `None`: there is something that cannot be understood, or nothing.
+    /// Returns the match of responses; `None`: there is something that cannot be understood, or nothing.
     fn response(&self) -> Option<ResponseMatch> {
         let Self {
             all,

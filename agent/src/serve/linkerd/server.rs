@@ -24,10 +24,10 @@ use crate::{
 /// Threads: while one makes a large message, the other answers.
 const THREADS: usize = 2;
 
-/// How long a client may be silent until it is asked whether it is there.
+/// Time that a client may be silent until it is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// What the messages and methods are, for clients that do not know them.
+/// Description of the messages and methods, for clients that do not know them.
 const DESCRIPTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/linkerd.bin"));
 
 /// A running server. Dropping it ends it, and removes its socket if it has one.
@@ -94,7 +94,7 @@ async fn report(reporter: HealthReporter, inspector: Inspector) {
     }
 }
 
-/// Serves in the background; gives the socket's file, which is there as long as it is served.
+/// Serves in the background; returns the socket's file, which is there as long as it is served.
 fn serve(
     runtime: &Runtime,
     listener: ServeListener,
@@ -126,7 +126,7 @@ fn serve(
 impl Drop for LinkerdServer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Whoever follows is told by the connection's end.
+            // A follower sees the connection's end.
             runtime.shutdown_background();
         }
     }

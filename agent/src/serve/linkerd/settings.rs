@@ -1,4 +1,4 @@
-//! What the API says that no event does.
+//! Settings of the API that no event has.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -7,9 +7,9 @@ use shunt_model::{Fault, PortRange, ServiceId};
 /// The settings of the API.
 #[derive(Debug, Clone)]
 pub struct LinkerdSettings {
-    /// What the names of services end with, behind `svc.`: `cluster.local`.
+    /// Suffix of the names of services, behind `svc.`: `cluster.local`.
     pub cluster_domain: Arc<str>,
-    /// The ports that are opaque where neither service nor workload says which of its are.
+    /// The ports that are opaque where neither service nor workload lists its own.
     pub opaque_ports: OpaquePorts,
 }
 
@@ -20,7 +20,7 @@ impl LinkerdSettings {
         format!("{name}.{namespace}.svc.{}", self.cluster_domain)
     }
 
-    /// Returns whether a port is opaque, by what its own service or workload says of its ports.
+    /// Returns whether a port is opaque, by its own service's or workload's list of ports.
     pub(super) fn is_opaque(&self, said: Option<&[PortRange]>, port: u16) -> bool {
         let OpaquePorts(default) = &self.opaque_ports;
         let ports = said.unwrap_or(default);
@@ -33,7 +33,7 @@ impl LinkerdSettings {
 pub struct OpaquePorts(pub Arc<[PortRange]>);
 
 impl OpaquePorts {
-    /// What linkerd is installed with: protocols in which the server speaks first.
+    /// Ports that linkerd is installed with: protocols in which the server speaks first.
     pub const DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
 }
 

@@ -1,4 +1,4 @@
-//! What a client is told of addresses.
+//! Updates of addresses for a client.
 
 use std::net::SocketAddr;
 
@@ -15,8 +15,8 @@ use crate::serve::linkerd::addresses::Addresses;
 /// the 4 MiB that clients take.
 const PIECE: usize = 4096;
 
-/// What leads from `old`, of which the client was told, to `new`: what is added before what is removed,
-/// and that there is nothing only where nothing follows. Who was told of nothing yet is told something
+/// Returns what leads from `old`, which the client got, to `new`: what is added before what is removed,
+/// and that there is nothing only where nothing follows. A client that got nothing yet gets something
 /// in any case.
 pub(super) fn updates(old: Option<&Addresses>, new: &Addresses) -> Vec<Update> {
     let Addresses {
@@ -34,7 +34,7 @@ pub(super) fn updates(old: Option<&Addresses>, new: &Addresses) -> Vec<Update> {
         };
     }
     let before = |address: &SocketAddr| old.and_then(|old| old.list.get(address));
-    // They are said of all addresses of a message.
+    // They are for all addresses of a message.
     let is_renamed = old.is_some_and(|old| old.labels != *labels);
     let adds: Vec<WeightedAddr> = list
         .iter()
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// How many addresses each message adds or removes, or whether it says that something exists.
+    /// Shows how many addresses each message adds or removes, or that something exists.
     fn shown(old: Option<&Addresses>, new: &Addresses) -> Vec<String> {
         let shown = |update: Update| match update.update {
             Some(Kind::Add(set)) => format!("+{}", set.addrs.len()),

@@ -1,4 +1,4 @@
-//! Which endpoints of a service are for a client.
+//! Choice of a service's endpoints for a client.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use shunt_model::{EndpointView, TrafficPolicy, WorkloadKind};
 
 use crate::serve::linkerd::client::Client;
 
-/// Those of a service's own `endpoints` that a client's new connections may go to, as the datapath
+/// Returns those of a service's own `endpoints` that a client's new connections may go to, as the datapath
 /// chooses for clients on its node: of each family those that are ready, or if there are none those that
-/// are terminating and still serving; of the node's own if the policy says so.
+/// are terminating and still serving; of the node's own if the policy requires it.
 ///
 /// A pod that is there in both families is one endpoint, at its IPv6 address.
 pub(super) fn usable<'a>(
@@ -37,7 +37,7 @@ pub(super) fn usable<'a>(
     alone.chain(v6.iter().copied()).collect()
 }
 
-/// Those that take new connections.
+/// Returns the endpoints that take new connections.
 fn taking(endpoints: Vec<&EndpointView>) -> Vec<&EndpointView> {
     let falls_back = !endpoints.iter().any(|endpoint| endpoint.ready);
     let endpoints = endpoints.into_iter();

@@ -1,4 +1,4 @@
-//! What is known of other datacenters, in the form of Consul's federation states.
+//! Data on other datacenters, in the form of Consul's federation states.
 
 use std::collections::BTreeMap;
 

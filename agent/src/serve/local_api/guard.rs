@@ -1,4 +1,4 @@
-//! Who may ask: programs of this host, and no page that a browser shows.
+//! Admission of requests: from programs of this host, and from no page that a browser shows.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use hyper::{
     header::{HOST, HeaderName, HeaderValue, ORIGIN},
 };
 
-/// What browsers say of where a request comes from.
+/// Header by which browsers name the source of a request.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is not answered, if it is not. A page of somebody else's, in a browser of this host, gets
-/// to the port as well as a program does: it is told by what browsers add to its requests, and by the name
-/// of its own host, which it may have anybody's resolver give this host's address.
+/// Returns why a request is not answered, if it is not. A foreign page, in a browser of this host, gets
+/// to the port as well as a program does: it shows by what browsers add to its requests, and by the name
+/// of its own host, which it may have any resolver give this host's address.
 pub(super) fn refused(headers: &HeaderMap, is_tcp: bool) -> Option<&'static str> {
     let site = headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
     if headers.contains_key(ORIGIN) || site.is_some_and(|site| site != b"none") {
@@ -69,7 +69,7 @@ mod tests {
                 &[("host", "127.0.0.1:8500"), ("sec-fetch-site", "cross-site")],
                 false,
             ),
-            // Somebody typed the address.
+            // A user typed the address.
             (
                 &[("host", "127.0.0.1:8500"), ("sec-fetch-site", "none")],
                 true,

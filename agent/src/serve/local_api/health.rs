@@ -1,4 +1,4 @@
-//! How services are, for those who ask for one by id or for all of a name.
+//! Health of services, by id or for all of a name.
 
 use hyper::{
     StatusCode,
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// Where the verdict is, besides in the body.
+/// Header with the verdict, besides in the body.
 const REASON: HeaderName = HeaderName::from_static("x-consul-reason");
 
-/// How a service is, and by which checks.
+/// Health of a service, and its checks.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ShownHealth<'a> {
@@ -36,7 +36,7 @@ struct ShownHealth<'a> {
     checks: Option<Vec<ShownCheck<'a>>>,
 }
 
-/// How the service of this id is.
+/// Returns the health of the service of this id.
 pub(super) fn by_id(registrar: &Registrar, id: &str, asked: &Parameters) -> Answer {
     let registry = registrar.look();
     let Some(service) = registry.known().service(id) else {
@@ -53,7 +53,7 @@ pub(super) fn by_id(registrar: &Registrar, id: &str, asked: &Parameters) -> Answ
     answer(code(verdict), verdict.name(), &health, asked)
 }
 
-/// How the services of this name are: as the worst of them.
+/// Returns the health of the services of this name: that of the worst of them.
 pub(super) fn by_name(registrar: &Registrar, name: &str, asked: &Parameters) -> Answer {
     let registry = registrar.look();
     let services = registry.known().services();
@@ -101,7 +101,7 @@ fn answer(status: StatusCode, reason: &str, health: &impl Serialize, asked: &Par
     }
 }
 
-/// What those understand that look at nothing else.
+/// Returns the status code for clients that look at nothing else.
 const fn code(verdict: Verdict) -> StatusCode {
     match verdict {
         Verdict::Checked(Status::Passing) => StatusCode::OK,

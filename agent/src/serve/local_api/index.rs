@@ -12,7 +12,7 @@ use crate::serve::{
     local_api::{request::Parameters, service::asked_wait},
 };
 
-/// Where the index is.
+/// Header with the index.
 const INDEX: HeaderName = HeaderName::from_static("x-consul-index");
 
 /// The index that a client has seen, and how long it waits for another one.

@@ -2,8 +2,9 @@
 //! health, over HTTP.
 //!
 //! A [connection](server)'s request is refused if a [browser](guard) sends it, or [routed](route) to what
-//! reads or changes what is registered. [Shown](shown) is what Consul's agent shows; [reads] are of its [catalog]. A [primary] serves the agents of other datacenters besides. `docs/local-api.md` says what
-//! of it is here, and what is not.
+//! reads or changes what is registered. [Shown](shown) is what Consul's agent shows; [reads] are of its [catalog].
+//! A [primary] serves the agents of other datacenters besides. `docs/local-api.md` lists what of it is here, and what
+//! is not.
 
 mod catalog;
 mod federation;

@@ -1,5 +1,5 @@
-//! Where a primary serves the agents of other datacenters: they read the records of all, and each writes
-//! its own. Whoever asks has the token of a datacenter.
+//! The primary's server for the agents of other datacenters: they read the records of all, and each writes
+//! its own. Each client has the token of a datacenter.
 
 use std::{convert::Infallible, io, net::TcpListener as StdListener, sync::Arc, time::Duration};
 
@@ -29,16 +29,16 @@ use crate::{
     source::local::federation::{record::Gateway, shared::Federation},
 };
 
-/// How many connections there are at once; others wait in the kernel.
+/// Maximum number of connections at once; others wait in the kernel.
 const CONNECTIONS: usize = 512;
 
-/// How long a client may take to ask.
+/// Maximum time that a client may take to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long to wait if the kernel has no more files for us.
+/// Time to wait if the kernel has no more files for us.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many gateways a datacenter may have.
+/// Maximum number of a datacenter's gateways.
 const GATEWAYS: usize = 1024;
 
 /// The name of the header with the token.
@@ -171,7 +171,7 @@ async fn respond(
 impl Drop for FederationServer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Whoever waits is told by the connection's end.
+            // A client that waits sees the connection's end.
             runtime.shutdown_background();
         }
     }

@@ -1,4 +1,4 @@
-//! What clients read of services, nodes and checks: at once, or as soon as it is another.
+//! Reads of services, nodes and checks by clients: at once, or as soon as the answer is another.
 
 use hyper::{
     StatusCode,
@@ -24,13 +24,13 @@ use crate::{
     },
 };
 
-/// How old an answer is, in milliseconds.
+/// Header with the age of an answer, in milliseconds.
 const LAST_CONTACT: HeaderName = HeaderName::from_static("x-consul-lastcontact");
 
-/// Whether the answer comes from who knows it.
+/// Header that shows whether the answer comes from one that knows it.
 const KNOWN_LEADER: HeaderName = HeaderName::from_static("x-consul-knownleader");
 
-/// The port where Consul's servers listen to each other. Here nobody does.
+/// The port where Consul's servers listen to each other. Here it has no listener.
 const SERVER_PORT: u16 = 8300;
 
 /// A read of what is registered.
@@ -61,7 +61,7 @@ pub(super) enum Read {
 }
 
 impl Read {
-    /// What a path asks for.
+    /// Returns what a path asks for.
     pub(super) fn of(path: &str) -> Option<Self> {
         let path = path.strip_prefix("/v1/")?;
         let rest = |prefix: &str| path.strip_prefix(prefix).map(decoded);
@@ -81,7 +81,7 @@ impl Read {
         })
     }
 
-    /// What it waits for; `None`: it does not.
+    /// Returns what it waits for; `None`: it does not.
     fn subject(&self) -> Option<Subject> {
         Some(match self {
             Self::Health(name) | Self::ChecksOfName(name) | Self::Services(name) => {
@@ -94,7 +94,7 @@ impl Read {
         })
     }
 
-    /// What is missing in its path, as Consul says it.
+    /// Returns what is missing in its path, in Consul's words.
     fn lacks(&self) -> Option<&'static str> {
         let (name, lacking) = match self {
             Self::Health(name) | Self::ChecksOfName(name) | Self::Services(name) => {
@@ -110,7 +110,7 @@ impl Read {
     }
 }
 
-/// Which of the services and nodes a client wants.
+/// Services and nodes that a client wants.
 #[derive(Debug)]
 struct Wanted {
     /// In lower case, all of them.
@@ -122,7 +122,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// What the parameters say, if Consul's agent would take them.
+    /// Reads the parameters, if Consul's agent would take them.
     fn of(asked: &Parameters) -> Result<Self, Box<Answer>> {
         let refused = |status, reason| Box::new(text(status, reason));
         let datacenter = asked.get("dc").unwrap_or_default();
@@ -195,7 +195,7 @@ pub(super) async fn respond(
     Ok(with_header(answer, KNOWN_LEADER, known))
 }
 
-/// What there is of a cluster: this host.
+/// Answers for the cluster that there is: this host.
 fn cluster(read: &Read, node: &LocalNode, asked: &Parameters) -> Answer {
     let address = catalog::address(node);
     let server = if address.contains(':') {

@@ -1,4 +1,4 @@
-//! What a request says.
+//! Content of a request.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,10 +11,10 @@ use tokio::time::timeout;
 
 use crate::serve::http::answer::{Answer, text};
 
-/// How long a body may be, in bytes.
+/// Maximum length of a body, in bytes.
 const LENGTH: usize = 1 << 20;
 
-/// How long a body may take.
+/// Maximum time for a body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The parameters of a request. Of several with a name the first one counts, where one is wanted.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Parameters(BTreeMap<String, Vec<String>>);
 
 impl Parameters {
-    /// Those of a query.
+    /// Reads the parameters of a query.
     pub(super) fn of(query: Option<&str>) -> Self {
         let mut all = BTreeMap::<String, Vec<String>>::new();
         for (name, value) in parse(query.unwrap_or_default().as_bytes()) {
@@ -48,7 +48,7 @@ impl Parameters {
     }
 }
 
-/// What stands in a path, as it is meant.
+/// Returns the decoded text of a part of a path.
 pub(super) fn decoded(part: &str) -> String {
     percent_decode_str(part).decode_utf8_lossy().into_owned()
 }

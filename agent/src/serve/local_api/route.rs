@@ -1,4 +1,4 @@
-//! What is asked for, and who answers.
+//! Requests, and their answers.
 
 use http_body_util::Full;
 use hyper::{
@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// What is asked for.
+/// Request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Asked {
     Agent,
@@ -51,7 +51,7 @@ enum Asked {
     Tell(Status, String),
     /// A verdict in the body.
     Update(String),
-    /// What there is, or as soon as it is another.
+    /// A read of what there is, or as soon as it is another.
     Read(Read),
     Members,
     /// The gateways of all datacenters, or of one; in the whole records, or alone.
@@ -61,7 +61,7 @@ enum Asked {
 }
 
 impl Asked {
-    /// What a path asks for, and by which method.
+    /// Returns what a path asks for, and by which method.
     fn of(path: &str) -> Option<(Method, Self)> {
         if let Some(path) = path.strip_prefix("/v1/internal/") {
             return Self::of_federation(path).map(|asked| (Method::GET, asked));
@@ -104,7 +104,7 @@ impl Asked {
 }
 
 impl Asked {
-    /// What is known of other datacenters.
+    /// Returns the request for other datacenters' data.
     fn of_federation(path: &str) -> Option<Self> {
         Some(match path {
             "federation-states" => Self::States,
@@ -239,7 +239,7 @@ fn reason(parameters: &Parameters) -> Result<Option<String>, Box<Answer>> {
     Ok(enable.then(|| reason.to_owned()))
 }
 
-/// A verdict and what is said with it.
+/// Reads a verdict and its text.
 fn update(value: serde_json::Value) -> Result<(Status, String), Box<Answer>> {
     let read = Fields::of(value, "").and_then(|mut fields| {
         let (status, output) = (fields.text("Status")?, fields.text("Output")?);

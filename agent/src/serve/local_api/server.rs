@@ -24,14 +24,14 @@ use crate::{
     source::local::{federation::shared::Federation, registrar::Registrar},
 };
 
-/// How many connections there are at once; others wait in the kernel. More than may wait for a service
+/// Maximum number of connections at once; others wait in the kernel. More than may wait for a service
 /// to change, so that others are answered beside these.
 const CONNECTIONS: usize = 5120;
 
-/// How long a client may take to ask, also between two questions of one connection.
+/// Maximum time that a client may take to ask, also between two questions of one connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long to wait if the kernel has no more files for us.
+/// Time to wait if the kernel has no more files for us.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A running server. Dropping it ends it, and removes its socket if it has one.
@@ -42,11 +42,11 @@ pub struct LocalApiServer {
     _socket: Option<SocketFile>,
 }
 
-/// What is asked.
+/// Sources of the answers.
 #[derive(Debug, Clone)]
 struct Known(Registrar, Option<Federation>);
 
-/// Where connections come from.
+/// Source of connections.
 enum Listening {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -143,7 +143,7 @@ where
 impl Drop for LocalApiServer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Whoever waits is told by the connection's end.
+            // A client that waits sees the connection's end.
             runtime.shutdown_background();
         }
     }

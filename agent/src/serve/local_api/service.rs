@@ -22,17 +22,17 @@ use crate::{
     source::local::registrar::{NoPlace, Registrar},
 };
 
-/// How long a client waits that does not say.
+/// Waiting time of a client that gives none.
 const WAIT: Duration = Duration::from_mins(5);
 
-/// How long one waits at most.
+/// Maximum waiting time.
 const LONGEST: Duration = Duration::from_mins(10);
 
 /// Answers come so much later than they were asked for at most, as a part of the wait: clients that began
 /// to wait together do not come back together.
 const SPREAD: u32 = 16;
 
-/// Where the hash is, besides in the body.
+/// Header with the hash, besides in the body.
 const HASH: HeaderName = HeaderName::from_static("x-consul-contenthash");
 
 /// Answers for a service.
@@ -62,7 +62,7 @@ pub(super) async fn service(registrar: &Registrar, id: &str, asked: &Parameters)
     }
 }
 
-/// How long a client that asks so is to wait; `None`: what it says is no time.
+/// Returns the time for which a client is to wait; `None`: its parameter is no time.
 pub(super) fn asked_wait(asked: &Parameters) -> Option<Duration> {
     let asked = match asked.get("wait") {
         None => WAIT,
@@ -71,11 +71,11 @@ pub(super) fn asked_wait(asked: &Parameters) -> Option<Duration> {
     Some(later(asked))
 }
 
-/// How long a client wants to wait: Go's form, with its unit.
+/// Reads the time that a client wants to wait: Go's form, with its unit.
 fn wait(text: &str) -> Option<Duration> {
     let wait = text.parse::<GoDuration>().ok()?.duration()?;
     Some(match wait {
-        // As if nothing were said.
+        // As if it were not given.
         Duration::ZERO => WAIT,
         wait => wait.min(LONGEST),
     })

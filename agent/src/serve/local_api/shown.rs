@@ -1,4 +1,4 @@
-//! What clients are shown, in the form of Consul's agent.
+//! Answers for clients, in the form of Consul's agent.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -29,7 +29,7 @@ use crate::{
 /// The datacenter that this host is in, where a client wants to know of one.
 pub(super) const DATACENTER: &str = "local";
 
-/// The port where Consul's agents gossip. Here nobody does.
+/// The port where Consul's agents gossip. Here it has no listener.
 const GOSSIP_PORT: u16 = 8301;
 
 /// A service.
@@ -111,7 +111,7 @@ const fn is_off(switch: &bool) -> bool {
     !*switch
 }
 
-/// What is shown of a service that is no proxy.
+/// Proxy that is shown for a service that is none.
 static NO_PROXY: LazyLock<proxy::Proxy> = LazyLock::new(proxy::Proxy::default);
 
 impl<'a> ShownService<'a> {

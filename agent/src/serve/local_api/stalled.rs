@@ -11,7 +11,7 @@ use std::{
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take nothing of an answer.
+/// Maximum time in which a client takes nothing of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection that ends when its client has taken nothing for too long.
@@ -31,7 +31,7 @@ impl<S> Stalled<S> {
         }
     }
 
-    /// What came of writing, unless that has taken too long.
+    /// Returns the result of writing, or an error if that has taken too long.
     fn in_time<T>(
         &mut self,
         written: Poll<io::Result<T>>,

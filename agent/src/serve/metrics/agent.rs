@@ -1,4 +1,4 @@
-//! How the agent is.
+//! Metrics of the agent.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     serve::metrics::sample::{Samples, Series, flag, of, one},
 };
 
-/// What is reported of the agent, and what its event loop knows if it answers.
+/// The agent's reports, and its event loop's figures if it answers.
 #[derive(Debug)]
 pub(crate) struct AgentState {
     pub(crate) figures: Option<Figures>,

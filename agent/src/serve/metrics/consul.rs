@@ -1,4 +1,4 @@
-//! How the source is that follows Consul.
+//! Metrics of the source that follows Consul.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::{
     serve::metrics::sample::{Samples, Series, of},
 };
 
-/// What it knows of itself, if there is one.
+/// State of the source, if there is one.
 #[derive(Debug)]
 pub(crate) struct Followed(pub(crate) Option<ConsulState>);
 

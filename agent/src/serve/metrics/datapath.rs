@@ -1,4 +1,4 @@
-//! What the programs have counted.
+//! Counters of the programs.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl Counted {
             .filter_map(move |(name, count)| Some(of(name.strip_prefix(prefix)?, *count)))
     }
 
-    /// Those that have no metric of their own.
+    /// Returns the counters that have no metric of their own.
     fn others(&self) -> impl Iterator<Item = Series<u64>> {
         const OWN: [&str; 4] = ["drop_", "reject_", "pass_", "socket_"];
         const SINGLE: [&str; 3] = ["connection", "conntrack_early_drop", "bind_refused"];

@@ -1,4 +1,4 @@
-//! What is asked at the metrics address, as of kube-proxy.
+//! Answers at the metrics address, as kube-proxy's.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -28,17 +28,17 @@ use crate::{
     },
 };
 
-/// How long a scrape waits for the event loop, which may be in the middle of a large Resync.
+/// Time that a scrape waits for the event loop, which may be in the middle of a large Resync.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What `/proxyMode` answers: none of kube-proxy's modes, which tools would look for rules of.
+/// Answer of `/proxyMode`: none of kube-proxy's modes, which tools would look for rules of.
 const MODE: &str = "shunt";
 
 /// Answers for the agent.
 #[derive(Debug)]
 pub(crate) struct MetricsEndpoint {
     inspector: Inspector,
-    /// What is measured where it happens.
+    /// Meters that are updated where things happen.
     meters: Registry,
     configuration: String,
     /// True if what is counted of each service port is shown.

@@ -1,4 +1,4 @@
-//! What is registered with the agent itself.
+//! Metrics of what is registered with the agent itself.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -53,7 +53,7 @@ impl Collector for Registered {
     }
 }
 
-/// What is known of other datacenters.
+/// Writes the metrics of other datacenters.
 fn federated(samples: &mut Samples<'_>, federation: &Federation) -> fmt::Result {
     let mut gateways = BTreeMap::<&str, u64>::new();
     for gateway in &federation.gateways {

@@ -1,4 +1,4 @@
-//! What is measured where it happens.
+//! Registration of the meters that are updated where things happen.
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
@@ -113,7 +113,7 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
     register_flows(flows, registry);
 }
 
-/// Who watches connections and packets, and what they were told.
+/// Registers the watchers of connections and packets, and their events.
 fn register_flows(flows: &FlowMeters, registry: &mut Registry) {
     let FlowMeters {
         watchers,
@@ -137,7 +137,7 @@ fn register_flows(flows: &FlowMeters, registry: &mut Registry) {
     );
 }
 
-/// What became of events, and of Kubernetes Events.
+/// Registers the outcomes of events, and of Kubernetes Events.
 fn register_outcomes(
     events: &Family<Labels, Counter>,
     told: &Family<Label, Counter>,
@@ -155,7 +155,7 @@ fn register_outcomes(
     );
 }
 
-/// What was asked of an API server.
+/// Registers the requests to an API server.
 pub(crate) fn register_requests(rest_client: &RestClient, registry: &mut Registry) {
     let RestClient { requests, duration } = rest_client;
     registry.register(

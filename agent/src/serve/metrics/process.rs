@@ -1,4 +1,4 @@
-//! The agent as a process, under the names that every client library of Prometheus gives.
+//! The agent as a process, under the names of every client library of Prometheus.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use crate::{
     serve::metrics::sample::{Samples, one},
 };
 
-/// What the process has taken, and since when.
+/// Resources that the process has taken, and its start.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) taken: ProcessUse,

@@ -1,4 +1,4 @@
-//! What is counted of each service port.
+//! Counts of each service port.
 
 use std::{borrow::Cow, fmt};
 

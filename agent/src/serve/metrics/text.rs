@@ -6,12 +6,12 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 /// The type of an answer in the older format.
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Returns whether whoever says that it accepts this understands OpenMetrics.
+/// Returns whether a client that accepts this understands OpenMetrics.
 pub(crate) fn accepts_open_metrics(accept: &str) -> bool {
     accept.contains("application/openmetrics-text")
 }
 
-/// What OpenMetrics says, in the older format: it has a counter's description under the name that
+/// Returns the content of OpenMetrics in the older format: it has a counter's description under the name that
 /// the counter's samples have, and knows no units and no end.
 pub(crate) fn plain(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());

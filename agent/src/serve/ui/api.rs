@@ -1,4 +1,4 @@
-//! What is at which path.
+//! The paths of the page, and their answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,16 +31,16 @@ use crate::serve::{
     },
 };
 
-/// How long a token may be that is handed in, in bytes.
+/// Maximum length of a token that is handed in, in bytes.
 const LENGTH: usize = 1024;
 
-/// How long it may take.
+/// Maximum time for it to arrive.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a wrong one is thought about, so that guessing takes longer than anybody has.
+/// Delay of the answer to a wrong one, so that guessing takes too long.
 const THOUGHT: Duration = Duration::from_millis(500);
 
-/// How many lines the list of refusals has.
+/// Number of lines of the list of refusals.
 const REFUSALS: usize = 200;
 
 /// The page, and all that it asks for.
@@ -48,7 +48,7 @@ const REFUSALS: usize = 200;
 pub(super) struct Page {
     pub(super) door: Door,
     pub(super) sampler: Arc<Sampler>,
-    /// Which run of the agent this is: what a page has seen of another one does not count.
+    /// Number of this run of the agent: what a page has seen of another one does not count.
     pub(super) run: u64,
     pub(super) reading: Reading,
     pub(super) status: LastStatus,
@@ -112,7 +112,7 @@ impl Page {
         }
     }
 
-    /// What is told at a path, or why nothing is.
+    /// Returns the content of a path, or why there is none.
     async fn tell(
         &self,
         path: &str,
@@ -170,7 +170,7 @@ impl Page {
     }
 }
 
-/// Which service ports were refused what, the most first.
+/// Returns the refusals of each service port by cause, the most first.
 async fn refusals(sampler: &Sampler) -> Value {
     sampler.freshen().await;
     let seen = sampler.seen();

@@ -1,4 +1,4 @@
-//! What the page is made of, in the binary. No name of them comes from a request: each path has its line
+//! Files of the page, in the binary. No name of them comes from a request: each path has its line
 //! here.
 
 /// A file of the page.
@@ -59,7 +59,7 @@ const ASSETS: &[Asset] = assets![
     WORDS "vendor/LICENSE",
 ];
 
-/// What is at this path.
+/// Returns the file at this path.
 pub(super) fn find(path: &str) -> Option<&'static Asset> {
     let path = if path == "/" { "/index.html" } else { path };
     ASSETS.iter().find(|asset| asset.path == path)

@@ -1,4 +1,4 @@
-//! The services as the page lists them: each with a number that it keeps, and told again only when it is
+//! The services as the page lists them: each with a number that it keeps, and sent again only when it is
 //! another than before.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use shunt_model::{BackendSet, Frontend, FrontendKey, FrontendKind, ServiceId};
 
-/// How many services that are gone are remembered. Who has not asked for longer is told all anew.
+/// Number of services that are gone and remembered. A client that has not asked for longer gets all anew.
 const GONE: usize = 4096;
 
 /// All services.
@@ -22,12 +22,12 @@ pub(super) struct Catalog {
     forgotten: u64,
     next: u32,
     services: BTreeMap<Arc<ServiceId>, Listed>,
-    /// When they went, the first first.
+    /// Times at which they went, the first first.
     gone: VecDeque<(u64, u32)>,
     owners: HashMap<Place, Arc<ServiceId>>,
 }
 
-/// Where a frontend is: its address, port and protocol's number.
+/// Place of a frontend: its address, port and protocol's number.
 pub(super) type Place = (IpAddr, u16, u8);
 
 /// A service as it is listed.
@@ -42,7 +42,7 @@ pub(super) struct Listed {
     pub(super) frontends: Vec<(FrontendKey, Frontend)>,
 }
 
-/// What is listed of it.
+/// Columns that are listed of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     first: String,
@@ -115,12 +115,12 @@ impl Catalog {
         self.services.iter()
     }
 
-    /// Whose frontend this is.
+    /// Returns the owner of this frontend.
     pub(super) fn owner(&self, place: Place) -> Option<&Arc<ServiceId>> {
         self.owners.get(&place)
     }
 
-    /// What is new since this revision; everything if that is not known, which it says.
+    /// Returns what is new since this revision; everything if that is not known, which is marked.
     pub(super) fn since(&self, revision: Option<u64>) -> Value {
         let known = revision.filter(|known| (self.forgotten..=self.revision).contains(known));
         let is_new = |listed: &Listed| known.is_none_or(|known| listed.since > known);
@@ -284,7 +284,7 @@ mod tests {
             (&nothing["services"], &nothing["gone"]),
             (&json!([]), &json!([]))
         );
-        // Of another agent, say.
+        // For example of another agent.
         assert_eq!(catalog.since(Some(99))["all"], true);
     }
 

@@ -1,5 +1,5 @@
-//! How many connections each backend is chosen for. For that the tables are read back, so it is done only while somebody
-//! looks at backends, and the less often the longer it takes.
+//! Number of connections that each backend is chosen for. For that the tables are read back, so it is done only while a
+//! client looks at backends, and the less often the longer it takes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,16 +17,16 @@ use crate::{
     serve::ui::rates::rate,
 };
 
-/// How old what is shown may be.
+/// Maximum age of what is shown.
 const FRESH: Duration = Duration::from_millis(1500);
 
 /// Of the time, one part of so many is spent on it at most.
 const PARTS: u32 = 20;
 
-/// What was counted between two looks further apart than this is no rate of now.
+/// Maximum time between two looks; a count between two that are further apart gives no rate of now.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// How long to wait for the event loop.
+/// Time to wait for the event loop.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A backend's connections.
@@ -45,7 +45,7 @@ pub(super) type ChosenOf = HashMap<Arc<ServiceId>, BTreeMap<(Arc<str>, SocketAdd
 #[derive(Debug, Default)]
 struct Look {
     at: Option<Instant>,
-    /// How long it took.
+    /// Time that it took.
     took: Duration,
     found: Arc<ChosenOf>,
 }
@@ -78,7 +78,7 @@ impl Look {
     }
 }
 
-/// What is known of backends' connections.
+/// Connections of backends.
 #[derive(Debug, Default)]
 pub(super) struct ChosenBackends(Mutex<Look>);
 
@@ -108,7 +108,7 @@ fn chosen(list: &FrontendList) -> ChosenOf {
         };
         let backends = all.entry(Arc::clone(service)).or_default();
         for (at, total) in frontend.chosen() {
-            // Each frontend of a service port says the same.
+            // Each frontend of a service port has the same.
             let known = backends.entry((Arc::clone(port), at)).or_default();
             known.total = known.total.max(total);
         }

@@ -19,13 +19,13 @@ use crate::{
     },
 };
 
-/// How many connections a page has at most.
+/// Maximum number of connections on a page.
 const PAGE: usize = 200;
 
-/// How far into the table pages go.
+/// Depth to which pages go into the table.
 const DEPTH: usize = 100_000;
 
-/// How long to wait for another reading.
+/// Time to wait for another reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One reading at a time: a table of millions takes its time.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Reading(Mutex<()>);
 
 impl Reading {
-    /// Whoever has the turn reads; `None` if others do for too long.
+    /// Waits for the turn to read; `None` if others have it for too long.
     async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
         timeout(PATIENCE, self.0.lock()).await.ok()
     }
@@ -114,7 +114,7 @@ fn shown(connection: &Connection, seen: &Seen) -> Value {
     value
 }
 
-/// Which connections are meant.
+/// Returns the filter of the connections that are meant.
 fn filter(parameters: &Parameters) -> Result<ConnectionFilter, String> {
     let states = parameters.text("state").map(state).transpose()?;
     let protocol = parameters.text("protocol").map(protocol).transpose()?;

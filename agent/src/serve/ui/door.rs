@@ -1,4 +1,4 @@
-//! Who is let in, and what every answer says of itself.
+//! Admission of clients, and the headers of every answer.
 
 use hyper::{
     HeaderMap, Method, Request, StatusCode,
@@ -17,7 +17,7 @@ use crate::serve::{
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// What every answer says of itself.
+/// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 8] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -67,7 +67,7 @@ impl Door {
         None
     }
 
-    /// Returns whether a request may be told what the agent knows.
+    /// Returns whether a request may get what the agent knows.
     pub(super) fn admits(&self, headers: &HeaderMap) -> bool {
         self.token.as_ref().is_none_or(|token| token.is_in(headers))
     }

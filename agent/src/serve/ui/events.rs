@@ -1,4 +1,4 @@
-//! What becomes of connections and packets, for as long as somebody looks at it: the programs tell of it only
+//! Events of connections and packets, for as long as a page looks at them: the programs report them only
 //! then.
 
 use std::{
@@ -19,13 +19,13 @@ use crate::{
     serve::ui::{parameters::Parameters, sampler::Sampler},
 };
 
-/// How many events are kept for those who look.
+/// Number of events that are kept for pages.
 const KEPT: usize = 1000;
 
-/// How long nobody has to ask until it is no longer watched.
+/// Time without a request after which the watch ends.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How often that is looked at.
+/// Interval at which that is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The events of all who look.
@@ -37,7 +37,7 @@ struct Kept {
     events: VecDeque<(u64, Arc<FlowEvent>)>,
     /// The number of the last one. It only grows.
     last: u64,
-    /// How it is watched, if it is.
+    /// State of the watch, if there is one.
     look: Option<Look>,
 }
 
@@ -46,7 +46,7 @@ struct Look {
     /// Of one connection in so many.
     one_in: u32,
     lost: u64,
-    /// When somebody asked last.
+    /// Time of the last request.
     asked: Instant,
 }
 
@@ -55,7 +55,7 @@ struct Look {
 pub(super) enum NoEvents {
     /// The request is wrong.
     Bad(String),
-    /// The kernel does not take programs that tell of them, or the agent is ending.
+    /// The kernel does not take programs that report them, or the agent is ending.
     Failed(String),
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn events(
                 one_in,
                 ..Wanted::default()
             };
-            // Whoever asks meanwhile waits for the same.
+            // Requests that come meanwhile wait for the same.
             let watching = sampler.inspector().watch_flows(wanted).await;
             let watching = watching.map_err(|error| NoEvents::Failed(error.to_string()))?;
             kept.begin(one_in, Instant::now());
@@ -95,7 +95,7 @@ impl Events {
         self.0.lock().await
     }
 
-    /// Keeps what is told until nobody asks for it any more.
+    /// Keeps the events until they are not requested any more.
     async fn follow(self, mut watching: Watching) {
         loop {
             let next = timeout(LOOK, watching.next()).await;
@@ -145,7 +145,7 @@ impl Kept {
         look.is_some_and(|look| now.saturating_duration_since(look.asked) < LINGER)
     }
 
-    /// What is new to somebody who knows the event with this number; all if that is another agent's.
+    /// Returns what is new to a client that knows the event with this number; all if that is another agent's.
     fn shown(&self, after: Option<u64>) -> Value {
         let after = after.filter(|after| *after <= self.last).unwrap_or(0);
         let new = self.events.iter().filter(|(number, _)| *number > after);
@@ -185,7 +185,7 @@ mod tests {
         })
     }
 
-    /// How many events, the number of the last one, and the first one's time.
+    /// Returns the number of events, the number of the last one, and the first one's time.
     fn told(kept: &Kept, after: Option<u64>) -> (usize, u64, Option<String>) {
         let shown = kept.shown(after);
         let events = shown["events"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Which names the page is asked for under. A page elsewhere whose name suddenly means this host (DNS
+//! Names under which the page is asked for. A page elsewhere whose name suddenly means this host (DNS
 //! rebinding) asks under its own name, and gets nothing.
 
 use std::{collections::BTreeSet, net::IpAddr};
@@ -9,12 +9,12 @@ use hyper::{HeaderMap, Uri, header::HOST, http::uri::Authority};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hosts {
     names: BTreeSet<String>,
-    /// Where it is listened, if that is an address.
+    /// Address of the listener, if it has one.
     bound: Option<IpAddr>,
 }
 
 impl Hosts {
-    /// Those of a listener at this address, and these names.
+    /// Returns the names of a listener at this address, and these names.
     pub(super) fn new(bound: Option<IpAddr>, names: &[String]) -> Self {
         let names = names.iter().map(|name| plain(name));
         Self {
@@ -23,7 +23,7 @@ impl Hosts {
         }
     }
 
-    /// Returns whether a request asks under one of ours, in whichever way it says so. The port does not count: it
+    /// Returns whether a request asks under one of ours, in whichever way it names it. The port does not count: it
     /// is another one behind a tunnel.
     pub(super) fn accept(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
@@ -44,7 +44,7 @@ impl Hosts {
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
         match bare.unwrap_or(&host).parse::<IpAddr>() {
-            // An address is what it is, whoever the name server obeys.
+            // An address is what it is, whichever name server was asked.
             Ok(ip) => {
                 ip.is_loopback()
                     || self

@@ -1,5 +1,5 @@
-//! What the page asks for once a second: what is new since it asked last, and all that there is if it has
-//! not.
+//! The answer to the page's request of each second: what is new since its last one, and everything if there was
+//! none.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::serve::ui::{
     sampler::{Point, Sampler, Seen},
 };
 
-/// What the page has already.
+/// Data that the page has already.
 #[derive(Debug, Default)]
 struct Had {
     /// The last look at rates.
@@ -20,7 +20,7 @@ struct Had {
 }
 
 impl Had {
-    /// As a request says, if it is about this run of the agent.
+    /// Reads it from a request, if it is about this run of the agent.
     fn read(parameters: &Parameters, run: u64) -> Result<Self, String> {
         if parameters.value("run")? != Some(run) {
             return Ok(Self::default());
@@ -33,7 +33,7 @@ impl Had {
     }
 }
 
-/// What is new, beside what is asked about.
+/// Returns what is new, beside what is asked about.
 ///
 /// # Errors
 ///

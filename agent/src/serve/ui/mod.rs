@@ -1,4 +1,4 @@
-//! The page that shows the agent, and what it asks for: `docs/ui.md`. Whoever asks changes nothing.
+//! The page that shows the agent, and what it asks for: `docs/ui.md`. Its requests change nothing.
 
 mod api;
 mod assets;

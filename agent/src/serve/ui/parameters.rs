@@ -1,4 +1,4 @@
-//! What a request asks for in detail.
+//! Parameters of a request.
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 
@@ -10,7 +10,7 @@ use shunt_model::Escaped;
 pub(super) struct Parameters(BTreeMap<String, String>);
 
 impl Parameters {
-    /// Those of a query.
+    /// Reads the parameters of a query.
     pub(super) fn of(query: Option<&str>) -> Self {
         let all = parse(query.unwrap_or_default().as_bytes());
         let all = all.filter(|(_, value)| !value.is_empty());

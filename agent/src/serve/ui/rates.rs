@@ -1,4 +1,4 @@
-//! How fast what is counted grows, second by second: of the agent for ten minutes, of each service for
+//! Growth rates of counters, second by second: of the agent for ten minutes, of each service for
 //! two.
 
 use std::{
@@ -12,15 +12,15 @@ use shunt_model::ServiceId;
 
 use crate::runtime::service_counts::ServiceFigures;
 
-/// How many seconds are remembered of each service.
+/// Number of seconds that are remembered of each service.
 const REMEMBERED: usize = 120;
 
-/// How fast a service's counters grow, in each second.
+/// Growth rates of a service's counters, per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Rate {
     /// New connections.
     pub(super) connections: f64,
-    /// What was rejected or dropped.
+    /// Rejections and drops.
     pub(super) refused: f64,
     /// Bytes of clients, if these are counted.
     pub(super) request_bytes: f64,
@@ -28,7 +28,7 @@ pub(super) struct Rate {
     pub(super) reply_bytes: f64,
 }
 
-/// What was counted of a service, all its ports together.
+/// Counts of a service, all its ports together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Sum {
     connections: u64,
@@ -41,15 +41,15 @@ struct Sum {
 #[derive(Debug)]
 struct Sample {
     number: u64,
-    /// When, in milliseconds since 1970.
+    /// Time of the look, in milliseconds since 1970.
     at: u64,
     /// True if there was a look shortly before, without which nothing is a rate.
     is_rate: bool,
-    /// Those at which anything happens.
+    /// Services at which anything happens.
     rates: HashMap<Arc<ServiceId>, Rate>,
 }
 
-/// What was found lately.
+/// Rates that were found lately.
 #[derive(Debug, Default)]
 pub(super) struct ServiceRates {
     samples: VecDeque<Sample>,
@@ -89,12 +89,12 @@ impl ServiceRates {
         });
     }
 
-    /// Nobody looks: what is counted meanwhile is no rate of a second.
+    /// No page looks: what is counted meanwhile is no rate of a second.
     pub(super) fn pause(&mut self) {
         self.looked = None;
     }
 
-    /// How long ago the last look was.
+    /// Returns the age of the last look.
     pub(super) fn age(&self, now: Instant) -> Option<Duration> {
         self.looked.map(|looked| now.duration_since(looked))
     }
@@ -104,7 +104,7 @@ impl ServiceRates {
         self.next
     }
 
-    /// How fast a service's counters grow now.
+    /// Returns the rates of a service's counters now.
     pub(super) fn of(&self, service: &ServiceId) -> Rate {
         let last = self.samples.back();
         let rate = last.and_then(|sample| sample.rates.get(service));
@@ -112,7 +112,7 @@ impl ServiceRates {
     }
 
     /// The services whose rates are not what they were at that look, with what they are now. `None` if that
-    /// is not remembered: then all have to be told.
+    /// is not remembered: then all have to be sent.
     pub(super) fn since(&self, number: u64) -> Option<Vec<(&Arc<ServiceId>, Rate)>> {
         let then = self.samples.iter().find(|sample| sample.number == number)?;
         let now = self.samples.back()?;
@@ -138,7 +138,7 @@ impl ServiceRates {
         rates.map(|(service, rate)| (service, *rate)).collect()
     }
 
-    /// What is remembered of a service: a line for each second.
+    /// Returns what is remembered of a service: a line for each second.
     pub(super) fn series(&self, service: &ServiceId) -> Vec<Value> {
         let samples = self.samples.iter().filter(|sample| sample.is_rate);
         let line = |sample: &Sample| {
@@ -186,7 +186,7 @@ impl Rate {
     }
 }
 
-/// How many a second, to a tenth. A counter that was begun anew has not grown.
+/// Returns the rate per second, to a tenth. A counter that was begun anew has not grown.
 pub(super) fn rate(before: u64, after: u64, passed: Duration) -> f64 {
     let grown = after.saturating_sub(before) as f64;
     let seconds = passed.as_secs_f64().max(0.001);

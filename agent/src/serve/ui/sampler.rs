@@ -1,5 +1,5 @@
 //! Looks at the agent once a second, and remembers what it sees. What costs more than a look at a few
-//! counters it does only while somebody has the page open.
+//! counters it does only while a page is open.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,30 +22,30 @@ use crate::{
     },
 };
 
-/// How often it looks.
+/// Interval between looks.
 const TICK: Duration = Duration::from_secs(1);
 
 /// After so many ticks it asks the event loop for figures again.
 const FIGURES: u64 = 3;
 
-/// How many points of the charts are remembered: ten minutes.
+/// Number of points of the charts that are remembered: ten minutes.
 const POINTS: usize = 600;
 
-/// For how long somebody is there who has asked.
+/// Time after a request in which a page counts as open.
 const WATCHED: Duration = Duration::from_secs(10);
 
-/// How old what is shown may be.
+/// Maximum age of what is shown.
 const FRESH: Duration = Duration::from_millis(1500);
 
-/// How long to wait for the event loop, which may be in the middle of a large Resync.
+/// Time to wait for the event loop, which may be in the middle of a large Resync.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What happens in the kernel, in one second.
+/// Events in the kernel, in one second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     /// Its number.
     pub(super) number: u64,
-    /// When, in milliseconds since 1970.
+    /// Time of the point, in milliseconds since 1970.
     pub(super) at: u64,
     /// New connections.
     pub(super) connections: f64,
@@ -62,13 +62,13 @@ pub(super) struct Point {
 /// A counter of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Counted {
-    /// How much was counted so far.
+    /// Total count so far.
     pub(super) total: u64,
-    /// How much in the last second.
+    /// Growth in the last second.
     pub(super) rate: f64,
 }
 
-/// What was seen.
+/// Results of the looks.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) counters: BTreeMap<&'static str, Counted>,
@@ -77,12 +77,12 @@ pub(super) struct Seen {
     next: u64,
     pub(super) figures: Option<Figures>,
     pub(super) catalog: Catalog,
-    /// Which state of the events the catalog shows.
+    /// State of the events that the catalog shows.
     listed: Option<u64>,
     pub(super) rates: ServiceRates,
-    /// What is counted of each service port, sorted by name.
+    /// Counts of each service port, sorted by name.
     pub(super) services: Vec<ServiceFigures>,
-    /// When somebody asked last.
+    /// Time of the last request.
     asked: Option<Instant>,
 }
 
@@ -116,18 +116,18 @@ impl Sampler {
         &self.changes
     }
 
-    /// What was seen last.
+    /// Returns the results of the last look.
     pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many connections were opened in the last second.
+    /// Returns the number of connections that were opened in the last second.
     pub(super) fn opened(&self) -> f64 {
         let seen = self.seen();
         seen.points.back().map_or(0.0, |point| point.connections)
     }
 
-    /// How many connections each backend is chosen for.
+    /// Returns the number of connections that each backend is chosen for.
     pub(super) async fn chosen(&self) -> Arc<ChosenOf> {
         self.chosen.now(&self.inspector).await
     }
@@ -153,7 +153,7 @@ impl Sampler {
         }
     }
 
-    /// Somebody asks: what is seen is to be as it is now.
+    /// Handles a request: what is seen is to be as it is now.
     pub(super) async fn freshen(&self) {
         let now = Instant::now();
         let (is_fresh, has_figures) = {
@@ -206,7 +206,7 @@ impl Sampler {
         let now = Instant::now();
         let age = self.seen().rates.age(now);
         if age.is_some_and(|age| age < TICK / 2) {
-            // Somebody else has just looked.
+            // Another task has just looked.
             return;
         }
         match self.inspector.services() {
@@ -260,7 +260,7 @@ impl Seen {
         self.points.push_back(point);
     }
 
-    /// How many entries of connections there are.
+    /// Returns the number of entries of connections.
     fn conntrack(&self) -> u64 {
         let tables = self.figures.iter().flat_map(|figures| &figures.tables);
         tables

@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// How many connections there are at once, a browser has six; others wait in the kernel.
+/// Maximum number of connections at once, a browser has six; others wait in the kernel.
 const CONNECTIONS: usize = 64;
 
 /// A running server. Dropping it ends it, and removes its socket if it has one.
@@ -97,7 +97,7 @@ impl UiServer {
     }
 }
 
-/// Where connections come from, at which address, and the socket's file, which is there as long as it is
+/// Returns the source of connections, its address, and the socket's file, which is there as long as it is
 /// served.
 fn listen(
     runtime: &Runtime,
@@ -121,7 +121,7 @@ impl Drop for UiServer {
     fn drop(&mut self) {
         self.reports.set_listener(&Listener::Page, None);
         if let Some(runtime) = self.runtime.take() {
-            // Whoever still waits for an answer is told by the connection's end.
+            // A client that still waits for an answer sees the connection's end.
             runtime.shutdown_background();
         }
     }

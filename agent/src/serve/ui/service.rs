@@ -11,7 +11,7 @@ use crate::{
     serve::ui::sampler::Sampler,
 };
 
-/// How many changes of all services are shown.
+/// Number of changes of all services that are shown.
 const LATEST: usize = 100;
 
 /// The service called `namespace/name`; `None` if there is none, and nothing is remembered of it.
@@ -64,7 +64,7 @@ fn frontend((key, wanted): &(FrontendKey, Frontend)) -> Value {
     value
 }
 
-/// What has changed lately, of all services.
+/// Returns the latest changes, of all services.
 pub(super) fn latest(changes: &ServiceChanges) -> Value {
     let latest = changes.latest(LATEST);
     json!({ "changes": latest.iter().map(|line| change(line)).collect::<Vec<_>>() })

@@ -1,16 +1,16 @@
-//! How the page is served.
+//! Settings of the page.
 
 use std::sync::Arc;
 
 use crate::{runtime::service_changes::ServiceChanges, serve::ui::token::UiToken};
 
-/// What the command line says of the page.
+/// The command line's settings of the page.
 #[derive(Debug, Clone)]
 pub struct UiSettings {
     /// Names that it is asked for under, besides `localhost` and addresses.
     pub hosts: Vec<String>,
-    /// What whoever asks has to know; `None`: nothing.
+    /// Token that clients have to know; `None`: nothing.
     pub token: Option<UiToken>,
-    /// Where the agent remembers what has changed of each service.
+    /// The agent's memory of each service's changes.
     pub changes: Arc<ServiceChanges>,
 }

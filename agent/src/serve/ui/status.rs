@@ -1,5 +1,5 @@
-//! How the agent is. For that the event loop reads the tables back, so that it is asked for no more often
-//! than a person can read, however many want to know.
+//! The agent's status. For that the event loop reads the tables back, so that it is asked for no more often
+//! than a person can read, however many clients there are.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::runtime::{error::InspectError, inspector::Inspector};
 /// For how long it is not asked for again.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// What was told last, and when.
+/// Last answer, and its time.
 #[derive(Debug, Default)]
 pub(super) struct LastStatus(Mutex<Option<(Instant, Value)>>);
 

@@ -1,4 +1,4 @@
-//! What whoever asks from elsewhere has to know.
+//! Token that clients from elsewhere have to know.
 
 use std::{fmt, fs, io, path::Path};
 
@@ -28,7 +28,7 @@ pub enum UiTokenError {
     /// It cannot be read.
     #[error("cannot read it: {0}")]
     Read(#[from] io::Error),
-    /// What it has is too short, or too long.
+    /// Its content is too short, or too long.
     #[error("the token has {0} characters: {SHORTEST} to {LONGEST} are needed")]
     Length(usize),
     /// A browser would not hand it back as it is.
@@ -40,7 +40,7 @@ pub enum UiTokenError {
 }
 
 impl UiToken {
-    /// What a file has, without the white space around it.
+    /// Reads the content of a file, without the white space around it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Which services lead to which backends: those at which most happens, of so many as a picture holds.
+//! Picture of services and their backends: those at which most happens, of so many as a picture holds.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
@@ -8,10 +8,10 @@ use crate::serve::ui::{
     catalog::backends, chosen::Chosen, parameters::Parameters, sampler::Sampler,
 };
 
-/// How many services a picture has, unless it is asked for fewer.
+/// Maximum number of services in a picture, unless it is asked for fewer.
 const SERVICES: usize = 30;
 
-/// How many backends of one service it has.
+/// Maximum number of backends of one service.
 const BACKENDS: usize = 32;
 
 /// The services whose names have this text, and their backends.
@@ -33,7 +33,7 @@ pub(super) async fn topology(sampler: &Sampler, parameters: &Parameters) -> Resu
         .map(|(service, listed)| (seen.rates.of(service).connections, service, listed))
         .collect();
     let found = meant.len();
-    // By name where nothing tells them apart.
+    // By name where their rates are the same.
     meant.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
     meant.truncate(limit);
     let services = meant.into_iter().map(|(rate, service, listed)| {
@@ -55,7 +55,7 @@ pub(super) async fn topology(sampler: &Sampler, parameters: &Parameters) -> Resu
     Ok(json!({ "found": found, "services": services.collect::<Vec<_>>() }))
 }
 
-/// How often a second a backend is chosen by any port of its service; `None` if that is not known of any.
+/// Returns how often a second a backend is chosen by any port of its service; `None` if that is not known of any.
 fn rate_of(chosen: &BTreeMap<(Arc<str>, SocketAddr), Chosen>, at: SocketAddr) -> Option<f64> {
     let of_it = chosen.iter().filter(|((_, other), _)| *other == at);
     let rates = of_it.filter_map(|(_, chosen)| chosen.rate);

@@ -1,4 +1,4 @@
-//! What the node would do with a packet, for the page's form: as `shunt trace` says it.
+//! The node's trace of a packet, for the page's form: as `shunt trace` shows it.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -15,22 +15,22 @@ const PACKETS: u32 = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Tracing(Arc<Mutex<()>>);
 
-/// Why nothing is told of a packet.
+/// Reasons why there is no trace of a packet.
 #[derive(Debug)]
 pub(super) enum NoTrace {
     /// There can be no such packet.
     Bad(String),
-    /// Somebody else asks.
+    /// Another request has the turn.
     Busy,
     /// The kernel refuses, or the agent is ending.
     Failed(String),
 }
 
-/// What would become of the packet that is asked about.
+/// Returns the trace of the packet that is asked about.
 ///
 /// # Errors
 ///
-/// Nothing is told of it.
+/// There is no trace of it.
 pub(super) async fn told(
     inspector: &Inspector,
     Tracing(tracing): &Tracing,
@@ -40,7 +40,7 @@ pub(super) async fn told(
     let turn = Arc::clone(tracing).try_lock_owned();
     let turn = turn.map_err(|_| NoTrace::Busy)?;
     let inspector = inspector.clone();
-    // A task of its own: whoever asks may go away, and the turn is over when the work is.
+    // A task of its own: the client may go away, and the turn is over when the work is.
     let asked = tokio::spawn(async move {
         let _turn = turn;
         let failed = |error: &dyn Display| NoTrace::Failed(error.to_string());
@@ -83,7 +83,7 @@ fn shown(trace: &Trace, count: u32) -> Value {
     })
 }
 
-/// Which packet is meant.
+/// Returns the packet that is meant.
 fn question(parameters: &Parameters) -> Result<Question, String> {
     let from: Sender = parameters.value("from")?.ok_or("from: it is missing")?;
     let to = parameters.text("to").ok_or("to: it is missing")?;

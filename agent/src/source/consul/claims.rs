@@ -1,5 +1,5 @@
-//! Addresses that no configuration says: each is claimed in Consul's KV, so that all agents agree on
-//! it. Two keys tell a claim: `shunt/vip/ADDRESS` whose it is, and `shunt/vip-of/SERVICE` where it is.
+//! Addresses that no configuration defines: each is claimed in Consul's KV, so that all agents agree on it. Two
+//! keys hold a claim: `shunt/vip/ADDRESS` names its service, and `shunt/vip-of/SERVICE` its address.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ use crate::source::consul::{
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How many times somebody else may be quicker before it is tried again later.
+/// Number of times that another agent may be quicker before it is tried again later.
 const TRIES: u32 = 16;
 
-/// Beyond so many addresses of a range nobody looks.
+/// Largest number of addresses of a range that are looked at.
 const MOST: u128 = 1 << 20;
 
 /// Why an address is not claimed.
@@ -41,17 +41,17 @@ pub(super) enum ClaimError {
     /// All are taken.
     #[error("vip_from_range: all addresses of {0} are claimed: give the frontend another range")]
     Full(IpNet),
-    /// What was claimed is not what the configuration wants.
+    /// The claimed address is not one that the configuration wants.
     #[error(
         "vip_from_range: {found} is claimed for this service, outside {range}: configure the \
          range that has it, or delete the key shunt/vip-of/{name} and shunt/vip/{found}"
     )]
     Outside {
-        /// What is claimed.
+        /// The claimed address.
         found: String,
-        /// What is wanted.
+        /// The wanted range.
         range: IpNet,
-        /// For whom.
+        /// Name of the service.
         name: String,
     },
     /// It is not known.
@@ -113,7 +113,7 @@ pub(super) async fn claim(client: &Client, name: &str, range: IpNet) -> Result<I
             };
         }
         let taken = taken(client).await?;
-        // Somebody may have died between the two keys.
+        // An agent may have died between the two keys.
         let begun = taken
             .iter()
             .find(|(ip, owner)| *owner == name && range.contains(*ip));
@@ -140,7 +140,7 @@ pub(super) async fn claim(client: &Client, name: &str, range: IpNet) -> Result<I
     Err(ClaimError::Crowded)
 }
 
-/// The addresses that are claimed, and for whom.
+/// Returns the claimed addresses, with their services.
 async fn taken(client: &Client) -> Result<HashMap<IpAddr, String>, ClaimError> {
     let answer = match client.get(0, "/v1/kv/shunt/vip/?recurse", LIMIT).await {
         Ok(answer) => answer,
@@ -173,8 +173,8 @@ async fn put(client: &Client, path: &str, value: &str) -> Result<bool, ClaimErro
     Ok(answer.body.trim_ascii() == b"true")
 }
 
-/// An address that nobody has: the first free one from a place on that follows from the name, so that
-/// agents that start together seldom want the same one for different services.
+/// Returns a free address: the first one from a place on that follows from the name, so that agents that start
+/// together seldom want the same one for different services.
 fn free(name: &str, range: IpNet, taken: &HashMap<IpAddr, String>) -> Option<IpAddr> {
     let count = size(range).min(MOST);
     let start = u128::from(hash(name)) % count;
@@ -183,7 +183,7 @@ fn free(name: &str, range: IpNet, taken: &HashMap<IpAddr, String>) -> Option<IpA
         .find(|ip| is_given(range, *ip) && !taken.contains_key(ip))
 }
 
-/// How many addresses a range has.
+/// Returns the number of addresses of a range.
 fn size(range: IpNet) -> u128 {
     let bits = range.max_prefix_len() - range.prefix_len();
     1_u128.checked_shl(bits.into()).unwrap_or(u128::MAX)

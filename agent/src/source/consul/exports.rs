@@ -30,16 +30,16 @@ use crate::{
     },
 };
 
-/// How often it is looked whether the agent still has what was registered: it may be built anew.
+/// Interval of the checks that the agent still has what was registered: it may be built anew.
 const AGAIN: Duration = Duration::from_secs(15);
 
-/// How often it is looked whether the frontends are in the kernel.
+/// Interval of the checks that the frontends are in the kernel.
 const SOON: Duration = Duration::from_millis(200);
 
-/// How long the agent may take.
+/// Longest time for the agent's answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is registered of a gateway.
+/// Registration of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Registration {
@@ -78,12 +78,12 @@ impl Registration {
     }
 }
 
-/// How the ids of this node's gateways begin: another agent's are not ours to take away.
+/// Returns the prefix of the ids of this node's gateways: another agent's are not ours to take away.
 fn prefix(node: &str) -> String {
     format!("{GATEWAYS}:{node}:")
 }
 
-/// What is to be registered for a frontend: one gateway for each of its addresses.
+/// Returns the registrations of a frontend: one gateway for each of its addresses.
 pub(super) fn registrations(frontend: &Frontend, node: &str) -> Vec<Registration> {
     let (Some(export), Vip::Fixed(ips), Some(port)) =
         (&frontend.export, &frontend.vip, frontend.port)
@@ -138,7 +138,7 @@ pub(super) async fn keep_registered(
     let mut stale_since = None;
     loop {
         let outcome = match register(&client, &node, &wanted).await {
-            // There is nothing to offer, and nobody may look whether there is something to take back.
+            // There is nothing to offer, and the token may not look whether there is something to take back.
             Err(error) if wanted.is_empty() && error.code() == Some(403) => Ok(()),
             outcome => outcome,
         };

@@ -1,4 +1,4 @@
-//! Who follows what: a query for each service, or hints for all.
+//! Assignment of followers: a query for each service, or hints for all.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +35,7 @@ const SPREAD_OF_ONE: Duration = Duration::from_millis(10);
 /// So many datacenters of a resolver are reckoned with.
 const TARGETS: usize = 4;
 
-/// How many queries block at the same time for these frontends, as far as that can be known before.
+/// Returns the number of queries that block at the same time for these frontends, as far as that can be known before.
 pub(super) fn expected(frontends: &[Frontend]) -> usize {
     let of = |frontend: &Frontend, tier: Tier| TierQueries::of(frontend, &tier).all();
     let configured = frontends.iter().flat_map(|frontend| {
@@ -45,7 +45,7 @@ pub(super) fn expected(frontends: &[Frontend]) -> usize {
     let configured: BTreeSet<Query> = configured.collect();
     let further = frontends.iter().map(|frontend| match frontend.failover {
         Failover::Datacenters { nearest, .. } => 2 * nearest,
-        // Beside its instances, who resolves it.
+        // Beside its instances, its resolver.
         Failover::Resolver => 1 + TARGETS,
     });
     configured.len() + further.sum::<usize>()
@@ -62,10 +62,10 @@ pub(super) struct Followed {
     client: Client,
     node: Arc<str>,
     told: mpsc::Sender<Told>,
-    /// Who waits for hints, by datacenter, if these are needed.
+    /// Hints by datacenter, if these are needed.
     hinted: Option<BTreeMap<Datacenter, Hints>>,
     watchers: BTreeMap<Query, AbortHandle>,
-    /// How many were ever begun.
+    /// Number of queries that were ever begun.
     begun: usize,
 }
 
@@ -73,12 +73,12 @@ pub(super) struct Followed {
 #[derive(Debug)]
 struct Hints {
     hinted: Arc<Hinted>,
-    /// Who gives them.
+    /// Tasks that give them.
     tasks: [AbortHandle; 2],
 }
 
 impl Followed {
-    /// Follows nothing yet. Whether it [needs hints](needs_hints).
+    /// Follows nothing yet, by hints if it [needs them](needs_hints).
     pub(super) fn new(
         client: Client,
         needs_hints: bool,
@@ -137,7 +137,7 @@ impl Followed {
         }
     }
 
-    /// How a query learns that there is something new. The first of a datacenter has hints given for it.
+    /// Returns the way in which a query notices changes. The first of a datacenter has hints given for it.
     fn wake(&mut self, tasks: &mut JoinSet<()>, query: &Query) -> Wake {
         let Some(hinted) = &mut self.hinted else {
             return Wake::Blocking;

@@ -1,4 +1,4 @@
-//! Who the agent is, in Consul's words.
+//! The agent's identity, in Consul's words.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::source::{
     instances::place::Place,
 };
 
-/// How long it may take to say so.
+/// Longest time for the answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Who we are.
+/// Identity of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     /// Our node and its datacenter.
@@ -44,11 +44,11 @@ struct Member {
     addr: Option<Box<str>>,
 }
 
-/// Asks the Consul agent who it is. If that may not be asked, the node is the one that was `given`.
+/// Reads the identity from the Consul agent. If that may not be read, the node is the one that was `given`.
 ///
 /// # Errors
 ///
-/// It does not answer, or may not be asked and nobody has given the node.
+/// It does not answer, or may not be read and no node was given.
 pub(super) async fn identity(client: &Client, given: Option<&str>) -> Result<Identity, AskError> {
     let answer = match (client.get(0, "/v1/agent/self", LIMIT).await, given) {
         (Ok(answer), _) => answer,

@@ -4,14 +4,14 @@
 //! ```text
 //! http/       requests: connections, TLS, tokens
 //!     v
-//! watch/      one task a query: what to ask next, and what to believe of an answer
-//!     v  Told: all instances of a service, or why nothing is known of them
+//! watch/      one task a query: the next request, and the belief in an answer
+//!     v  Told: all instances of a service, or the reason that nothing is known of them
 //! engine      (source/instances) one event a changed service
 //!     v
-//! source      delivers one event after the other, and waits for what becomes of it
+//! source      delivers one event after the other, and waits for its outcome
 //! ```
 //!
-//! Beside these: who the agent is (identity), and addresses that all agents agree on (claims).
+//! Beside these: the agent's identity (identity), and addresses that all agents agree on (claims).
 
 mod claims;
 mod exports;

@@ -1,5 +1,5 @@
-//! Consul's JSON, read with leniency: what nobody here needs may be anything, and one instance that
-//! cannot be read takes nothing away from the others.
+//! Consul's JSON, read with leniency: a field that is not needed here may be anything, and one
+//! instance that cannot be read takes nothing away from the others.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::source::{
     },
 };
 
-/// What stands as it is in a part of a path (RFC 3986 section 2.3).
+/// Characters to encode in a part of a path: all but the unreserved ones (RFC 3986 section 2.3).
 const PART: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -28,7 +28,7 @@ pub(super) fn part(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// Where the instances of a query are.
+/// Returns the path of the instances of a query.
 pub(super) fn path(query: &Query) -> String {
     let Query {
         service,
@@ -71,7 +71,7 @@ pub(super) struct Instances {
     pub(super) unreadable: Vec<String>,
 }
 
-/// What a query's answer says.
+/// Returns the instances of a query's answer.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ fn instances(body: &[u8]) -> Result<Instances, AskError> {
     Ok(one_by_one(read(body)?))
 }
 
-/// Those that can be read.
+/// Reads each instance by itself.
 fn one_by_one(values: Vec<Value>) -> Instances {
     let mut found = Instances {
         instances: Vec::new(),
@@ -139,11 +139,11 @@ fn one_by_one(values: Vec<Value>) -> Instances {
     found
 }
 
-/// What an answer says.
+/// Decodes an answer.
 ///
 /// # Errors
 ///
-/// It says something else.
+/// It has another form.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AskError> {
     serde_json::from_slice(body).map_err(|error| AskError::Unreadable(error.to_string()))
 }

@@ -19,38 +19,38 @@ use crate::source::{
 /// Looks a variable up; `None`: it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What the source has to be told.
+/// Options of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsulOptions {
     pub(super) address: ConsulAddress,
     pub(super) token: TokenSource,
     pub(super) tls: TlsFiles,
-    /// Our node, in place of what Consul says.
+    /// Our node, in place of Consul's answer.
     pub(super) node: Option<String>,
-    /// How long removals wait after the agent was out of reach.
+    /// Time that removals wait after the agent was out of reach.
     pub(super) settle: Duration,
     pub(super) frontends: Vec<Frontend>,
     /// The file of addresses that instances agreed on.
     pub(super) state: Option<PathBuf>,
 }
 
-/// What of it is wrong.
+/// Error in the options.
 #[derive(Debug, Error)]
 pub enum OptionsError {
     /// The address of the agent.
     #[error("{name}: {source}")]
     Address {
-        /// Who says it.
+        /// Name of the variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// The error in it.
         source: NotAnAddress,
     },
     /// The configuration of frontends.
     #[error("{file}: {source}")]
     Configuration {
-        /// Where it is.
+        /// Path of the file.
         file: String,
-        /// What is wrong with it, and where.
+        /// The error in it, with its place.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -59,7 +59,7 @@ pub enum OptionsError {
     Switch {
         /// The variable.
         name: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
     },
     /// Half of what a server may ask for.
@@ -67,28 +67,28 @@ pub enum OptionsError {
         "{given} is set without {missing}: a certificate needs its key, and a key its certificate"
     )]
     Half {
-        /// What is there.
+        /// The one that is set.
         given: &'static str,
-        /// What is not.
+        /// The one that is missing.
         missing: &'static str,
     },
-    /// What Consul's clients do and this agent does not.
+    /// A feature of Consul's clients that this agent does not have.
     #[error("{name} is set, which this agent does not do: {instead}")]
     Unsupported {
         /// The variable.
         name: &'static str,
-        /// What to do.
+        /// The remedy.
         instead: &'static str,
     },
 }
 
 impl ConsulOptions {
-    /// With the agent at `address`, or else where the `environment` says it is, and the frontends that
-    /// the text of `file` asks for.
+    /// Returns options with the agent at `address`, or else at that of the `environment`, and the frontends of
+    /// the text of `file`.
     ///
     /// # Errors
     ///
-    /// What is wrong with one of them, and what to do.
+    /// The error in one of them, and its remedy.
     pub fn new(
         address: Option<ConsulAddress>,
         environment: Environment<'_>,
@@ -112,7 +112,7 @@ impl ConsulOptions {
         })
     }
 
-    /// On this node, whatever Consul says.
+    /// Sets this node, which then replaces Consul's answer.
     #[must_use]
     pub fn on(self, node: Option<String>) -> Self {
         Self { node, ..self }
@@ -141,7 +141,7 @@ impl ConsulOptions {
     }
 }
 
-/// A variable that says something.
+/// Returns a variable that is not empty.
 fn variable(environment: Environment<'_>, name: &str) -> Option<String> {
     environment(name).filter(|value| !value.is_empty())
 }
@@ -196,7 +196,7 @@ fn files(environment: Environment<'_>) -> Result<TlsFiles, OptionsError> {
     })
 }
 
-/// What changes what is asked, or whom, and is not heeded, is better said than left alone.
+/// Rejects variables that change requests or their server and have no effect here: an error is better than silence.
 fn refuse(environment: Environment<'_>) -> Result<(), OptionsError> {
     for (name, instead) in [
         (

@@ -77,7 +77,7 @@ impl ConsulSource {
         })
     }
 
-    /// How the source is, whenever somebody looks.
+    /// Returns a monitor that shows the current state of the source.
     pub fn monitor(&self) -> ConsulMonitor {
         self.monitor.clone()
     }
@@ -130,7 +130,7 @@ impl ConsulSource {
             ..
         } = options;
         let listener = Listener::new(monitor.clone(), Arc::clone(queue.reports()), settle);
-        // Without its place nothing can be said of an instance, so nothing is asked before.
+        // Without its place nothing is known of an instance, so nothing is requested before.
         let identity = known(&client, node.as_deref(), &listener).await;
         info!(
             "Consul's agent is node {} of datacenter {}",
@@ -215,7 +215,7 @@ async fn panicked(tasks: &mut JoinSet<()>) -> Box<dyn std::any::Any + Send> {
     }
 }
 
-/// Asks who we are until Consul says it.
+/// Requests our identity until Consul returns it.
 async fn known(client: &Client, node: Option<&str>, listener: &Listener) -> Identity {
     loop {
         match identity(client, node).await {
@@ -228,7 +228,7 @@ async fn known(client: &Client, node: Option<&str>, listener: &Listener) -> Iden
     }
 }
 
-/// Claims all addresses, one after the other, and tells each. What is in the way may go.
+/// Claims all addresses, one after the other, and reports each. Obstacles may go, so a failed claim is tried again.
 async fn claim_all(client: Client, mut wanted: Vec<Frontend>, told: mpsc::Sender<Claimed>) {
     loop {
         let mut left = Vec::new();

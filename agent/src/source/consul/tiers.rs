@@ -1,4 +1,4 @@
-//! Which tiers a frontend has, where Consul says it.
+//! The tiers of a frontend, where Consul decides them.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use crate::source::{
     },
 };
 
-/// How often it is asked which datacenters are near: that does not block.
+/// Interval of the requests for the near datacenters: these do not block.
 const NEAR_AGAIN: Duration = Duration::from_mins(1);
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -35,14 +35,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Tiered {
     pub(super) id: Arc<ServiceId>,
     pub(super) tiers: Vec<Tier>,
-    /// What of those that somebody says is none here, and why.
+    /// Targets of the answer that are no tiers here, and why.
     pub(super) skipped: Vec<String>,
 }
 
-/// Where all resolvers are. Whatever a chain is made of changes its index.
+/// Path of all resolvers. Whatever a chain is made of changes its index.
 const RESOLVERS: &str = "/v1/config/service-resolver";
 
-/// Begins to follow what says the tiers of these frontends, in datacenter `own`. If there are too many queries for one
+/// Begins to follow the sources of these frontends' tiers, in datacenter `own`. If there are too many queries for one
 /// each, one of all resolvers gives hints for chains.
 pub(super) fn follow_tiers<'a>(
     tasks: &mut JoinSet<()>,
@@ -82,7 +82,7 @@ pub(super) fn follow_tiers<'a>(
             let take = |body: &[u8]| {
                 let Resolved { tiers, skipped } = resolved_tiers(body, &own)?;
                 for id in &ids {
-                    // Nobody listens any more when the agent ends.
+                    // The receiver is gone when the agent ends.
                     drop(tiered.send(Tiered {
                         id: Arc::clone(id),
                         tiers: tiers.clone(),
@@ -102,7 +102,7 @@ pub(super) fn follow_tiers<'a>(
     }
 }
 
-/// Asks again and again which datacenters are near, and tells who wants to know when it is another answer.
+/// Requests the near datacenters again and again, and sends a new answer to its receivers.
 async fn by_distance(
     client: Client,
     own: Box<str>,
@@ -193,7 +193,7 @@ struct Target {
     /// A target of a peer has none.
     #[serde(default, deserialize_with = "null")]
     datacenter: Box<str>,
-    /// Whose cluster it is in, if it is another one than ours.
+    /// Cluster that it is in, if it is another one than ours.
     #[serde(default, deserialize_with = "null")]
     peer: Box<str>,
     subset: Option<Subset>,
@@ -208,7 +208,7 @@ struct Subset {
     only_passing: bool,
 }
 
-/// What a chain says.
+/// Content of a chain.
 #[derive(Debug)]
 struct Resolved {
     tiers: Vec<Tier>,

@@ -1,4 +1,4 @@
-//! Where an instance is reached.
+//! The address of an instance.
 
 use std::net::IpAddr;
 
@@ -32,7 +32,7 @@ struct Registered<'a> {
     port: i64,
 }
 
-/// Where somebody at `place` reaches the instance in this family.
+/// Returns the address at which a client at `place` reaches the instance in this family.
 ///
 /// # Errors
 ///

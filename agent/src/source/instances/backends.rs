@@ -19,8 +19,8 @@ use crate::source::instances::{
 /// Endpoints by address and port, each once.
 pub(super) type Endpoints = BTreeMap<(IpAddr, u16), Endpoint>;
 
-/// The endpoints of these instances in these families, each as `standing` says. An instance that has no
-/// place in any of them is skipped.
+/// Returns the endpoints of these instances in these families, each with its `standing`. An instance that has
+/// no place in any of them is skipped.
 pub(super) fn endpoints<'a>(
     instances: impl Iterator<Item = &'a Instance>,
     standing: impl Fn(&Instance) -> Standing,
@@ -55,7 +55,7 @@ pub(super) fn endpoints<'a>(
     found
 }
 
-/// Keeps what says more: that another family is missing says least.
+/// Keeps the more specific reason: that another family is missing is the least specific one.
 fn worse(reason: &mut Option<SkipReason>, other: SkipReason) {
     if matches!(reason, None | Some(SkipReason::Family(_))) {
         *reason = Some(other);

@@ -1,5 +1,5 @@
-//! From what a catalog tells to events, one at a time of each service. Pure of any waiting: whoever
-//! drives it says what is new and what became of an event.
+//! From a catalog's news to events, one at a time of each service. Pure of any waiting: the caller passes in the news
+//! and the outcome of each event.
 
 mod entry;
 mod kept;
@@ -26,17 +26,17 @@ use crate::source::instances::{
     tier::{Datacenter, Tier},
 };
 
-/// An event for the renderer, and what to remember when it took effect.
+/// An event for the renderer, with the state to remember when it took effect.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) event: RendererEvent,
     pub(crate) about: About,
-    /// Services without endpoints: nothing is known of these, and the event says nothing of them. What the kernel
-    /// has at their addresses is to stay.
+    /// Services without endpoints: nothing is known of these, and the event does not decide about them. Whatever the
+    /// kernel has at their addresses is to stay.
     pub(crate) undecided: Vec<Service>,
 }
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Debug)]
 pub(crate) enum About {
     /// Everything, with the marks of all services.
@@ -48,16 +48,16 @@ pub(crate) enum About {
     NodeIps(BTreeSet<IpAddr>),
     /// A service, with its mark if there is one now.
     Service {
-        /// Which frontend it is.
+        /// Index of the frontend.
         entry: usize,
         mark: Option<u64>,
     },
 }
 
-/// By what a service is known again; `None`: the renderer was told something that failed.
+/// Mark by which a service is known again; `None`: the renderer got something that failed.
 pub(crate) type Mark = Option<u64>;
 
-/// What is known of a query.
+/// Knowledge about a query.
 #[derive(Debug)]
 enum Known {
     /// These are its instances.
@@ -66,14 +66,14 @@ enum Known {
     Denied,
 }
 
-/// Everything that is known, and what of it the renderer was told.
+/// All that is known, and the part of it that the renderer got.
 #[derive(Debug)]
 pub(crate) struct Engine {
     entries: Vec<Entry>,
-    /// Which frontends need what a query gives.
+    /// Frontends that need the result of a query.
     users: BTreeMap<Query, Vec<usize>>,
     known: HashMap<Query, Known>,
-    /// How many instances are known.
+    /// Number of known instances.
     count: u64,
     place: Option<Place>,
     node_ips: BTreeSet<IpAddr>,
@@ -82,25 +82,25 @@ pub(crate) struct Engine {
     pending: VecDeque<usize>,
     /// Frontends of which an event failed, to be tried again.
     failed: BTreeSet<usize>,
-    /// True if everything has to be told again, once it is tried again.
+    /// True if everything has to be sent again, once it is tried again.
     has_failed: bool,
     /// The frontends whose event is under way, each alone.
     under_way: HashSet<usize>,
-    /// True if an event is under way about more than one service, which nothing else is told beside.
+    /// True if an event about more than one service is under way, beside which nothing else is sent.
     is_busy: bool,
     told: HashMap<Arc<ServiceId>, Mark>,
     is_synced: bool,
-    /// When the first event could have been told.
+    /// Time at which the first event could have been sent.
     began: Option<Instant>,
     marks: RandomState,
-    /// What is wrong with each service.
+    /// Problems of each service.
     problems: BTreeMap<String, Vec<String>>,
-    /// True if instances have agreed on an address that nobody has asked for.
+    /// True if instances have agreed on an address that was not read yet.
     has_agreed: bool,
 }
 
 impl Engine {
-    /// Knows nothing but what frontends there are to be.
+    /// Knows nothing but the frontends that there are to be.
     pub(crate) fn new(frontends: Vec<Frontend>) -> Self {
         let entries: Vec<Entry> = frontends.into_iter().map(Entry::new).collect();
         Self {
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// What has to be asked for, each once.
+    /// Returns all needed queries, each once.
     pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
         self.users.keys()
     }
@@ -147,15 +147,14 @@ impl Engine {
         frontends.filter(|frontend| matches!(frontend.vip, Vip::Claimed(_)))
     }
 
-    /// The frontends to which somebody has to say their tiers.
+    /// Returns the frontends that get their tiers from outside.
     pub(crate) fn tiered(&self) -> impl Iterator<Item = &Frontend> {
         let frontends = self.entries.iter().map(|entry| &entry.frontend);
         frontends.filter(|frontend| !frontend.has_fixed_tiers())
     }
 
-    /// A frontend has these tiers. Gives whether other [queries](Self::queries) are to be asked for than
-    /// before. What nobody asks for any more is forgotten. The frontend stays as it is until enough is known of
-    /// these tiers.
+    /// Sets the tiers of a frontend. Returns whether other [queries](Self::queries) are needed than before. Results
+    /// that are no longer needed are forgotten. The frontend stays as it is until enough is known of these tiers.
     pub(crate) fn set_tiers(&mut self, id: &ServiceId, tiers: Vec<Tier>, now: Instant) -> bool {
         let mut entries = self.entries.iter_mut();
         let Some(index) = entries.position(|entry| *entry.frontend.id == *id) else {
@@ -220,10 +219,10 @@ impl Engine {
         }
     }
 
-    /// The instances that a query gives, all of them. Gives whether anything is new.
+    /// Sets all instances of a query. Returns whether anything is new.
     pub(crate) fn set_instances(&mut self, query: &Query, instances: Vec<Instance>) -> bool {
         if !self.users.contains_key(query) {
-            // It was on its way when nobody wanted it any more.
+            // It was on its way when the query was no longer wanted.
             return false;
         }
         if let Some(Known::Instances(known)) = self.known.get(query)
@@ -275,12 +274,12 @@ impl Engine {
         }
     }
 
-    /// What is wrong with each service that something is wrong with.
+    /// Returns the problems of each service that has any.
     pub(crate) const fn problems(&self) -> &BTreeMap<String, Vec<String>> {
         &self.problems
     }
 
-    /// Returns whether the renderer was told of everything once.
+    /// Returns whether the renderer got everything once.
     pub(crate) const fn is_synced(&self) -> bool {
         self.is_synced
     }
@@ -290,23 +289,23 @@ impl Engine {
         !self.is_synced || self.entries.iter().any(Entry::waits)
     }
 
-    /// How many services have changed, or could not be changed, and wait.
+    /// Returns the number of services that have changed, or could not be changed, and wait.
     pub(crate) fn waiting(&self) -> usize {
         let pending = self.pending.iter().chain(&self.failed);
         pending.collect::<BTreeSet<_>>().len()
     }
 
-    /// How many services could not be changed, and are tried again.
+    /// Returns the number of services that could not be changed, and are tried again.
     pub(crate) fn refused(&self) -> usize {
         self.failed.len()
     }
 
-    /// Returns whether a service has changed and nobody was told.
+    /// Returns whether a service has changed and the event was not sent.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// How many instances are known, those of each query for itself.
+    /// Returns the number of known instances, those of each query for itself.
     pub(crate) const fn count_instances(&self) -> u64 {
         self.count
     }
@@ -320,7 +319,7 @@ impl Engine {
     }
 }
 
-/// Which frontends need what a query gives.
+/// Returns the frontends that need the result of each query.
 fn users(entries: &[Entry]) -> BTreeMap<Query, Vec<usize>> {
     let mut users = BTreeMap::<Query, Vec<usize>>::new();
     for (index, entry) in entries.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which instances of a service a frontend is for, as Consul's prepared queries tell them.
+//! Filters of the instances that a frontend is for, as in Consul's prepared queries.
 
 use crate::source::instances::{
     frontend::Frontend,

@@ -14,14 +14,14 @@ use crate::source::instances::{
 /// The namespace of services that come from a catalog.
 pub(crate) const NAMESPACE: &str = "consul";
 
-/// A frontend, and which instances are behind it.
+/// A frontend, and the choice of the instances behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frontend {
-    /// What the renderer knows it by.
+    /// Id by which the renderer knows it.
     pub(crate) id: Arc<ServiceId>,
     /// The service, in the catalog's words.
     pub(crate) service: Box<str>,
-    /// Where its addresses come from.
+    /// Source of its addresses.
     pub(crate) vip: Vip,
     /// Its port; `None`: that of the tagged address.
     pub(crate) port: Option<u16>,
@@ -29,9 +29,9 @@ pub(crate) struct Frontend {
     pub(crate) protocol: Protocol,
     /// The tags that instances have, and have not.
     pub(crate) tags: Vec<TagRule>,
-    /// What instances are marked with.
+    /// Marks of its instances.
     pub(crate) service_meta: Meta,
-    /// What their nodes are marked with.
+    /// Marks of their nodes.
     pub(crate) node_meta: Meta,
     /// True if instances that are warned of drain.
     pub(crate) only_passing: bool,
@@ -43,32 +43,32 @@ pub(crate) struct Frontend {
     pub(crate) prefer_local: bool,
     /// Session affinity in seconds since last use; 0 is off.
     pub(crate) affinity: u32,
-    /// How it selects; `None`: as the agent's default is.
+    /// Selection of its backends; `None`: the agent's default.
     pub(crate) selection: Option<Selection>,
-    /// Where its instances are looked for after the own datacenter.
+    /// Places to look for its instances after the own datacenter.
     pub(crate) failover: Failover,
-    /// How connections get there.
+    /// Path of connections to there.
     pub(crate) via: Via,
-    /// True if the checks of gateways say whether anybody is behind them: nobody here can ask for those.
+    /// True if the checks of gateways show whether there is an instance behind them: those cannot be asked for here.
     pub(crate) trusts_gateways: bool,
-    /// Whether and how it is offered to other datacenters.
+    /// Form in which it is offered to other datacenters, if it is.
     pub(crate) export: Option<Export>,
 }
 
-/// Where a frontend's addresses come from.
+/// Source of a frontend's addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Vip {
     /// The configuration.
     Fixed(Vec<IpAddr>),
     /// Its instances' address with this tag, which is to be the same of all.
     Tagged(Box<str>),
-    /// One of this range that nobody has claimed, which is claimed for all agents.
+    /// One of this range that is free, which is claimed for all agents.
     Claimed(IpNet),
 }
 
 impl Frontend {
-    /// Its tiers, as far as the configuration says them: that of the own datacenter, and those that it
-    /// names.
+    /// Returns its tiers, as far as the configuration defines them: that of the own datacenter, and those that
+    /// it names.
     pub(crate) fn configured_tiers(&self) -> Vec<Tier> {
         self.tiers_with(&[])
     }
@@ -87,7 +87,7 @@ impl Frontend {
         tiers
     }
 
-    /// Returns whether the configuration says all its tiers.
+    /// Returns whether the configuration defines all its tiers.
     pub(crate) const fn has_fixed_tiers(&self) -> bool {
         matches!(self.failover, Failover::Datacenters { nearest: 0, .. })
     }

@@ -1,4 +1,4 @@
-//! Who leads to instances of another datacenter.
+//! Gateways to instances of another datacenter.
 
 use shunt_model::EndpointState;
 
@@ -37,7 +37,7 @@ pub(super) fn leads_to(gateway: &Instance, frontend: &Frontend, tier: &Tier) -> 
     }
 }
 
-/// What a gateway's own checks make of it: only critical ones keep connections away, as in Consul.
+/// Returns the standing of a gateway by its own checks: only critical ones keep connections away, as in Consul.
 pub(super) fn standing_of_gateway(gateway: &Instance) -> Standing {
     let worst = gateway.checks.iter().map(|check| check.status).max();
     if worst == Some(CheckStatus::Critical) {

@@ -1,4 +1,4 @@
-//! What an instance's checks make of it.
+//! The standing of an instance by its checks.
 
 use shunt_model::EndpointState;
 
@@ -10,16 +10,16 @@ use crate::source::instances::{
 /// Weights are at most this, as Consul's agents hold it. Catalogs take any number.
 const HEAVIEST: i64 = 65_535;
 
-/// What an endpoint can do, and its weight. A weight of 0 and being on its way out go together.
+/// State of an endpoint, and its weight. A weight of 0 and being on its way out go together.
 pub(super) type Standing = (EndpointState, u32);
 
-/// On its way out: it keeps its connections and takes no new one. A health check is an opinion; that
-/// an instance is gone is a fact, which only its deregistration tells.
+/// On its way out: it keeps its connections and takes no new one. A health check is an opinion; that an
+/// instance is gone is a fact, which only its deregistration shows.
 const DRAINING: Standing = (EndpointState::Terminating, 0);
 
 impl Frontend {
-    /// What the worst of an instance's checks makes of it; with `only_passing` one that is warned of
-    /// drains, whatever the frontend says.
+    /// Returns the standing of an instance by the worst of its checks; with `only_passing` one that is warned
+    /// of drains, whatever the frontend has configured.
     pub(super) fn standing(&self, instance: &Instance, only_passing: bool) -> Standing {
         let checks = instance.checks.iter();
         let counted = checks.filter(|check| !self.ignored_checks.contains(&check.id));

@@ -8,8 +8,8 @@ pub(crate) type Meta = BTreeMap<Box<str>, Box<str>>;
 /// The kind of a proxy that stands beside an instance and speaks for it.
 pub(crate) const CONNECT_PROXY: &str = "connect-proxy";
 
-/// One instance of a service. Nothing of it is checked: catalogs take ports and addresses that nobody
-/// can connect to.
+/// One instance of a service. Nothing of it is checked: catalogs take ports and addresses that no client can
+/// connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Instance {
     /// The name of the node that it runs on.
@@ -20,9 +20,9 @@ pub(crate) struct Instance {
     pub(crate) node_address: Box<str>,
     /// Further addresses of the node, by their tags: `lan`, `wan`.
     pub(crate) node_tagged_addresses: BTreeMap<Box<str>, Box<str>>,
-    /// What the node is marked with.
+    /// Marks of the node.
     pub(crate) node_meta: Meta,
-    /// What it is: empty for a service, [`CONNECT_PROXY`] and its like for what stands before one.
+    /// Its kind: empty for a service, [`CONNECT_PROXY`] and its like for what stands before one.
     pub(crate) kind: Box<str>,
     /// The name of its service.
     pub(crate) service: Box<str>,
@@ -30,7 +30,7 @@ pub(crate) struct Instance {
     pub(crate) id: Box<str>,
     /// Its tags.
     pub(crate) tags: Vec<Box<str>>,
-    /// What it is marked with.
+    /// Its marks.
     pub(crate) meta: Meta,
     /// Its address; empty: the node's.
     pub(crate) address: Box<str>,
@@ -66,24 +66,24 @@ pub(crate) struct Weights {
     pub(crate) warning: i64,
 }
 
-/// What is known of an instance or its node by one check. Its output is not kept: it changes with each
-/// run of a check, and nothing follows from it.
+/// State of an instance or its node by one check. Its output is not kept: it changes with each run of a check,
+/// and nothing follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Which check it is.
+    /// Id of the check.
     pub(crate) id: Box<str>,
-    /// How it stands.
+    /// Its status.
     pub(crate) status: CheckStatus,
 }
 
-/// How a check stands.
+/// Status of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CheckStatus {
     /// All is well.
     Passing,
     /// Something is not.
     Warning,
-    /// It does not work, is in maintenance, or is in a state that nobody knows.
+    /// It does not work, is in maintenance, or is in an unknown state.
     Critical,
 }
 

@@ -17,7 +17,7 @@ use tracing::warn;
 /// The form of the file.
 const VERSION: u32 = 1;
 
-/// How long to wait before a write that failed is tried again.
+/// Time before a write that failed is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The address that instances of a frontend agreed on last.
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
     pub(crate) ip: IpAddr,
     /// Its port; never 0.
     pub(crate) port: u16,
-    /// True if instances of the most wanted tier said it.
+    /// True if it comes from instances of the most wanted tier.
     pub(crate) is_of_first: bool,
 }
 
@@ -42,8 +42,8 @@ struct Content {
     addresses: KeptAddresses,
 }
 
-/// Reads what an agent before has kept. What cannot be read is shown in the log and is nothing: instances that
-/// agree say it again.
+/// Reads the addresses that an agent before has kept. What cannot be read is shown in the log and is nothing:
+/// it comes again from instances that agree.
 pub(crate) fn read(path: &Path) -> KeptAddresses {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -67,7 +67,7 @@ pub(crate) fn read(path: &Path) -> KeptAddresses {
     })
 }
 
-/// Keeps what is sent, until nobody can send any more.
+/// Keeps what is sent, until all senders are gone.
 pub(crate) fn keep(path: PathBuf) -> watch::Sender<KeptAddresses> {
     let (sender, mut addresses) = watch::channel(KeptAddresses::new());
     tokio::spawn(async move {

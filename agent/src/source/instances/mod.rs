@@ -1,13 +1,13 @@
-//! Instances of services, as a catalog such as Consul's has them, and what becomes of them: plain
+//! Instances of services, as a catalog such as Consul's has them, and their translation: plain
 //! values and pure functions, which all sources of instances share.
 //!
 //! ```text
-//! configuration   which services have which frontends: the text of a file
+//! configuration   the frontends of services: the text of a file
 //! instance        one instance, as it is registered
 //!     v filters, health, address
-//! backends        the endpoints of a frontend, and who is left out of them, and why
-//!     v vip: the frontend's address, where the instances say it; kept: for the next agent
-//! tier, query     where instances are looked for, and what is asked for them
+//! backends        the endpoints of a frontend, and the instances that are left out, and why
+//!     v vip: the frontend's address, where the instances have it; kept: for the next agent
+//! tier, query     places to look for instances, and the queries for them
 //!     v
 //! translate       the model's service, from an ordered list of tiers
 //!     v

@@ -1,10 +1,10 @@
-//! Where the agent is.
+//! The place of the agent.
 
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{runtime::here::Here, source::instances::instance::Instance};
 
-/// Where the agent is, in the catalog's words.
+/// Place of the agent, in the catalog's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Its node.

@@ -1,4 +1,4 @@
-//! What a catalog is asked for.
+//! Queries to a catalog.
 
 use crate::source::instances::{
     frontend::Frontend,
@@ -8,25 +8,25 @@ use crate::source::instances::{
 /// The name that mesh gateways usually have as services.
 const MESH_GATEWAYS: &str = "mesh-gateway";
 
-/// What is asked for instances. Several frontends may have it in common.
+/// A query for instances. Several frontends may have it in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Query {
     /// The service.
     pub(crate) service: Box<str>,
-    /// Which of those that have to do with it.
+    /// Their relation to it.
     pub(crate) kind: QueryKind,
-    /// Where.
+    /// The datacenter.
     pub(crate) datacenter: Datacenter,
-    /// Which of them, in the catalog's own words.
+    /// Filter of them, in the catalog's own words.
     pub(crate) filter: Option<Box<str>>,
 }
 
-/// Which of those that have to do with a service.
+/// Relation of instances to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum QueryKind {
     /// Its instances.
     Service,
-    /// Those that speak Connect's protocol for it.
+    /// Instances that speak Connect's protocol for it.
     Connect,
     /// The mesh gateways of all datacenters, as the own one knows them.
     MeshGateways,
@@ -54,12 +54,12 @@ impl Query {
     }
 }
 
-/// What has to be known for a tier of a frontend.
+/// Queries that a tier of a frontend needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TierQueries {
     /// The service's instances there.
     pub(crate) instances: Query,
-    /// Who leads to them, if connections do not go to themselves.
+    /// Gateways to them, if connections do not go to themselves.
     pub(crate) gateways: Option<Query>,
 }
 

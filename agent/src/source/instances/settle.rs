@@ -1,11 +1,11 @@
-//! Who has just come back may not know everything yet.
+//! A source that has just come back may not know everything yet.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::source::instances::instance::{CheckStatus, Instance};
 
-/// What is to be believed of `new` while whoever tells it settles: who is missing in it stays as in
-/// `old`, and so do the checks of those that were well there. Who is new, or well again, counts at once.
+/// Returns the part of `new` to believe while its source settles: an instance that is missing in it stays as in
+/// `old`, and so do the checks of those that were well there. One that is new, or well again, counts at once.
 pub(crate) fn settling(old: &[Instance], new: Vec<Instance>) -> Vec<Instance> {
     let known: HashMap<Key<'_>, &Instance> = old.iter().map(|old| (key(old), old)).collect();
     let settled = new.into_iter().map(|mut instance| {

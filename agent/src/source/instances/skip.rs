@@ -1,4 +1,4 @@
-//! Who is left out of a frontend's endpoints, and why.
+//! Instances that are left out of a frontend's endpoints, and why.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub(crate) struct Skip {
     pub(crate) reason: SkipReason,
 }
 
-/// Why nobody can be sent to an instance.
+/// Reason that no client can be sent to an instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub(crate) enum SkipReason {
     /// Its address is text of another kind. Host names are among them: what they mean may change

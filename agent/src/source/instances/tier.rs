@@ -1,17 +1,17 @@
-//! Where a frontend's instances are looked for, in the order in which they are wanted.
+//! Tiers of a frontend's instances, the most wanted first.
 
 use std::net::SocketAddr;
 
 /// The name of the services that gateways of ours are registered as.
 pub(crate) const GATEWAYS: &str = "shunt-gateway";
 
-/// What such a registration is marked with: the service behind it, in the catalog's words.
+/// Mark of such a registration: the service behind it, in the catalog's words.
 pub(crate) const OF_SERVICE: &str = "shunt-service";
 
 /// Its protocol.
 pub(crate) const OF_PROTOCOL: &str = "shunt-protocol";
 
-/// Whether it leads to those that speak Connect's protocol.
+/// Mark that shows whether it leads to those that speak Connect's protocol.
 pub(crate) const OF_CONNECT: &str = "shunt-connect";
 
 /// A datacenter.
@@ -26,11 +26,11 @@ pub(crate) enum Datacenter {
 /// Instances that are wanted alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Tier {
-    /// Where they are.
+    /// Their datacenter.
     pub(crate) datacenter: Datacenter,
     /// Of which service: a resolver may name another one than the frontend does.
     pub(crate) service: Box<str>,
-    /// Which of them, in the catalog's own words.
+    /// Filter of them, in the catalog's own words.
     pub(crate) filter: Option<Box<str>>,
     /// True if those that are warned of drain, also where the frontend would have them.
     pub(crate) only_passing: bool,
@@ -48,17 +48,17 @@ impl Tier {
     }
 }
 
-/// Where the tiers after the own datacenter come from.
+/// Source of the tiers after the own datacenter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failover {
     /// So many of the nearest other datacenters, and then these, in this order.
     Datacenters {
-        /// How many of the nearest.
+        /// Number of the nearest.
         nearest: usize,
         /// And then.
         then: Vec<Box<str>>,
     },
-    /// The resolver of the service, which says what comes first, too.
+    /// The resolver of the service, which decides the first one, too.
     Resolver,
 }
 
@@ -70,7 +70,7 @@ impl Failover {
     };
 }
 
-/// How connections get to another datacenter.
+/// Path of connections to another datacenter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Via {
     /// To the instances themselves, by their addresses for others (`wan`).
@@ -78,15 +78,15 @@ pub(crate) enum Via {
     Direct,
     /// To a port of a gateway of ours, one for each service.
     Gateway,
-    /// To a mesh gateway, which asks for the name that the client says in TLS.
+    /// To a mesh gateway, which needs the name that the client sends in TLS.
     Mesh,
 }
 
-/// How a frontend is offered to other datacenters, as a gateway of ours.
+/// Form in which a frontend is offered to other datacenters, as a gateway of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Export {
     /// At its own address and port.
     AsIs,
-    /// At this address, which somebody before it leads to it.
+    /// At this address, which a device before it leads to it.
     At(SocketAddr),
 }

@@ -19,18 +19,18 @@ use crate::source::instances::{
     vip::Address,
 };
 
-/// What becomes of a frontend.
+/// Result of the translation of a frontend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Translation {
     /// The model's service.
     pub(crate) service: Service,
-    /// Who is left out, sorted.
+    /// Instances that are left out, sorted.
     pub(crate) skips: Vec<Skip>,
-    /// Where those are that take new connections; `None`: nobody does.
+    /// Datacenter of the instances that take new connections; `None`: none does.
     pub(crate) serving: Option<Datacenter>,
 }
 
-/// A tier, and who is there.
+/// A tier, and the candidates there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidates<'a> {
     pub(crate) tier: &'a Tier,
@@ -95,8 +95,8 @@ pub(crate) fn translate<'a>(
     }
 }
 
-/// The endpoints of a tier: the instances there, or the gateways that lead to them. Gateways take no new
-/// connection while nobody behind them does.
+/// Returns the endpoints of a tier: the instances there, or the gateways that lead to them. Gateways take no
+/// new connection while no instance behind them does.
 fn of_tier(
     frontend: &Frontend,
     candidates: Candidates<'_>,

@@ -1,4 +1,4 @@
-//! A frontend's address, where its instances say it.
+//! A frontend's address, where its instances have it.
 
 use std::{
     collections::BTreeSet,
@@ -23,11 +23,11 @@ pub(crate) struct Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) address: Address,
-    /// True if instances of the most wanted tier said it.
+    /// True if it comes from instances of the most wanted tier.
     pub(crate) is_of_first: bool,
 }
 
-/// The instances of a tier, which may say an address.
+/// The instances of a tier, which may have an address.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said<'a> {
     /// True if no tier is wanted more.
@@ -35,25 +35,25 @@ pub(crate) struct Said<'a> {
     pub(crate) instances: &'a [Instance],
 }
 
-/// Why a frontend has no address, or not the one that its instances say.
+/// Reason that a frontend has no address, or not that of its instances.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum VipProblem {
-    /// Nobody says it.
+    /// No instance has it.
     #[error("no instance has the tagged address `{0}`: the frontend has no address yet")]
     Missing(Box<str>),
-    /// What stands there is none.
+    /// Its value is no address.
     #[error("the tagged address `{tag}` of instance `{id}` on node `{node}`: {what}")]
     Bad {
         /// The tag.
         tag: Box<str>,
-        /// Whose it is.
+        /// Its node.
         node: Box<str>,
-        /// Which of that node's instances.
+        /// Id of that node's instance.
         id: Box<str>,
-        /// What is wrong with it.
+        /// The error in it.
         what: String,
     },
-    /// They do not say the same.
+    /// They do not have the same one.
     #[error(
         "conflict: instances disagree on the tagged address `{tag}`: {}; register them with one",
         listed(.found)
@@ -61,7 +61,7 @@ pub(crate) enum VipProblem {
     Conflict {
         /// The tag.
         tag: Box<str>,
-        /// What they say.
+        /// Their addresses.
         found: BTreeSet<SocketAddr>,
     },
 }
@@ -71,9 +71,9 @@ fn listed(found: &BTreeSet<SocketAddr>) -> String {
     found.join(", ")
 }
 
-/// The address on which instances agree, if there is one in place of that `before`: the most wanted tier says it
-/// of which any instance has the tag. As long as they disagree it stays: nobody is without an address because of one
-/// registration. What the first tier said stays for other tiers, too, whose datacenters may have addresses of their own.
+/// Returns the address on which instances agree, if there is one in place of that `before`: that of the most wanted
+/// tier of which any instance has the tag. As long as they disagree it stays: one registration takes no address
+/// away. That of the first tier stays for other tiers, too, whose datacenters may have addresses of their own.
 pub(super) fn agree(
     frontend: &Frontend,
     tag: &str,
@@ -111,8 +111,8 @@ pub(super) fn agree(
     None
 }
 
-/// The address with this tag that those instances have which the frontend is for. One without the
-/// tag says nothing; all others have to say the same.
+/// Returns the address with this tag of those instances that the frontend is for. One without the tag does not count;
+/// all others have to have the same.
 fn tagged<'a>(
     frontend: &Frontend,
     tag: &str,

@@ -1,5 +1,5 @@
-//! From what the watches tell to events, one at a time of each service. Pure of any waiting: whoever
-//! drives it says what is new and what became of an event.
+//! From the watches' news to events, one at a time of each service. Pure of any waiting: the caller passes in the news
+//! and the outcome of each event.
 
 mod host_ports;
 mod node;
@@ -65,7 +65,7 @@ const SOURCE: &str = "kubernetes";
 const OVER_EMPTY_TABLES: Duration = Duration::from_secs(30);
 const OVER_PINNED_TABLES: Duration = Duration::from_mins(5);
 
-/// What is new, of whatever kind.
+/// News, of whatever kind.
 #[derive(Debug)]
 pub(super) enum Change {
     Service(Step<Service>),
@@ -102,7 +102,7 @@ impl From<RouteChange> for Change {
     }
 }
 
-/// An event for the renderer, and what to remember when it took effect.
+/// An event for the renderer, with the state to remember when it took effect.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) event: RendererEvent,
@@ -110,7 +110,7 @@ pub(super) struct Work {
     pub(super) about: About,
 }
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Debug)]
 pub(super) enum About {
     /// Everything, with the marks of all services.
@@ -152,10 +152,9 @@ impl About {
 /// Events of which it is not known yet what becomes of them.
 #[derive(Debug, Default)]
 struct UnderWay {
-    /// The services that they are about, each alone: what a service is to be told next depends on what it
-    /// was told before.
+    /// The services that they are about, each alone: the next event of a service depends on the one before.
     services: HashSet<Arc<ServiceId>>,
-    /// True if there is one about more than one service, which nothing else is told beside.
+    /// True if there is one about more than one service, beside which nothing else is sent.
     is_general: bool,
 }
 
@@ -182,16 +181,16 @@ impl UnderWay {
     }
 }
 
-/// By what a service is known again; `None`: the renderer was told something that failed.
+/// Mark by which a service is known again; `None`: the renderer got something that failed.
 type Mark = Option<u64>;
 
-/// Everything that is known, and what of it the renderer was told.
+/// All that is known, and the part of it that the renderer got.
 #[derive(Debug)]
 pub(super) struct Engine {
     store: Store,
     book: Book,
     view: NodeView,
-    /// Where the API server answers, by the slices that are watched for it.
+    /// Addresses of the API server, by the slices that are watched for it.
     api_server: BTreeMap<ServiceId, EndpointSlice>,
     /// True if Services may not have nodes' addresses at the ports of kubelets and of the API server.
     protects_host_ports: bool,
@@ -223,26 +222,26 @@ pub(super) struct Engine {
     waits_since: Option<Instant>,
     marks: RandomState,
     began: SystemTime,
-    /// Who waits for whom.
+    /// Services that wait, and those that they wait for.
     conflicts: Pairs<BTreeSet<Conflict>>,
-    /// Where health checks cannot be answered, and why.
+    /// Health checks that cannot be answered, and why.
     failing_checks: BTreeMap<ServiceId, String>,
     monitor: ClusterMonitor,
     reports: Arc<Reports>,
     outbox: Outbox,
-    /// This node's address of a family, whatever its Node says.
+    /// This node's address of a family, whatever its Node has.
     node_ip: Option<IpAddr>,
     /// True if the external IPs of Services are served.
     external_ips: bool,
-    /// True if the annotation of a Service says how packets get to backends on other nodes.
+    /// True if the annotation of a Service decides how packets get to backends on other nodes.
     forwarding_by_annotation: bool,
-    /// The ranges that this node's pods are told by, if they are those of its Node, and which it has.
+    /// The ranges by which this node's pods are known, if they are those of its Node, and the ones that it has.
     pod_cidrs: Option<Vec<IpNet>>,
     other_pod_cidrs: Option<Vec<IpNet>>,
 }
 
 impl Engine {
-    /// Knows nothing but what it is told to do.
+    /// Returns an engine that knows nothing but its options.
     pub(super) fn new(
         options: &KubernetesOptions,
         monitor: ClusterMonitor,
@@ -315,7 +314,7 @@ impl Engine {
         self.patience = OVER_PINNED_TABLES;
     }
 
-    /// When the first event is to wait no longer for kinds that only refine it.
+    /// Returns the time from which the first event waits no longer for kinds that only refine it.
     pub(super) fn waits_until(&self) -> Option<Instant> {
         let is_waiting = !self.is_synced && !self.links.are_complete();
         let since = self.waits_since.filter(|_| is_waiting)?;
@@ -333,7 +332,7 @@ impl Engine {
         self.show();
     }
 
-    /// Takes note of what became of an event, and of who waits for whom after it.
+    /// Takes note of the outcome of an event, and of the conflicts after it.
     pub(super) fn done(&mut self, about: About, fate: Fate) {
         self.under_way.end(&about);
         let result = fate.map(|Consequences { conflicts, refused }| {
@@ -369,7 +368,7 @@ impl Engine {
                 self.monitor.update(|state| state.synced = true);
                 self.without(refused);
             }
-            // Tried again with what is known then. Of pods that were told of, nothing is left to note.
+            // Tried again with what is known then. Of pods that were sent, nothing is left to note.
             (
                 About::All { .. } | About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_),
                 Err(_),
@@ -436,7 +435,7 @@ impl Engine {
         let failed = self.failures.services();
         let failed = failed.filter(|id| !self.pending.has(id)).count();
         let waiting = (self.pending.len() + failed) as u64;
-        // Until everything was told once, what has changed since is part of that.
+        // Until everything was sent once, what has changed since is part of that.
         let late = self.pending.since().filter(|_| self.is_synced);
         let since = [self.pending.since(), self.failures.since()];
         let since = since.into_iter().flatten().min();

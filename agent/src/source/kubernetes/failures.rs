@@ -1,4 +1,4 @@
-//! What the renderer has refused, and since when.
+//! Events that the renderer has refused, and since when.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,15 +25,15 @@ pub(super) enum General {
     Pods,
 }
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Topic<'a> {
     General(General),
     Service(&'a Arc<ServiceId>),
 }
 
-/// What failed and has not succeeded since. It waits, for whoever asks how the agent keeps up, from
-/// its first failure on, however often it is tried.
+/// Events that failed and have not succeeded since. In the agent's reports each waits from its first failure
+/// on, however often it is tried.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     services: HashMap<Arc<ServiceId>, Instant>,
@@ -81,13 +81,13 @@ impl Failures {
         }
     }
 
-    /// Nothing is to be told of a service any more.
+    /// Forgets a service, on which no event follows.
     pub(super) fn forget(&mut self, id: &ServiceId) {
         self.services.remove(id);
     }
 
-    /// Returns whether this is to be told now, if what is known of it `differs` from what was told. What
-    /// failed is put off until the next try: a service that is deleted meanwhile may make room for it.
+    /// Returns whether this is to be sent now, if what is known of it `differs` from what was sent. An event
+    /// that failed is put off until the next try: a service that is deleted meanwhile may make room for it.
     pub(super) fn is_due(&mut self, general: General, differs: bool) -> bool {
         if !differs {
             self.general.remove(&general);
@@ -96,7 +96,7 @@ impl Failures {
         differs && failure.is_none_or(|failure| !failure.is_put_off)
     }
 
-    /// The next try: the services that are to be told of again.
+    /// Begins the next try, and returns the services that are to be sent again.
     pub(super) fn retry(&mut self) -> Vec<Concerned> {
         for failure in self.general.values_mut() {
             failure.is_put_off = false;
@@ -110,7 +110,7 @@ impl Failures {
         self.services.keys().map(|id| &**id)
     }
 
-    /// When the oldest of it failed first.
+    /// Returns the time of the oldest first failure.
     pub(super) fn since(&self) -> Option<Instant> {
         let general = self.general.values().map(|failure| failure.since);
         self.services.values().copied().chain(general).min()

@@ -1,4 +1,4 @@
-//! Whether the server tells of each kind of objects.
+//! The states of the watches, one for each kind of objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// How a watch is.
+/// State of a watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Link {
     /// True if all objects were listed once, or it is known that there are none to be had.
@@ -28,7 +28,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Takes note of what the watch of these objects tells, and has the log say what is new of it.
+    /// Takes note of a step of the watch of these objects, and logs changes of its state.
     pub(crate) fn follow<T>(&mut self, name: &str, step: &Step<T>) {
         let before = self.clone();
         self.note(step);
@@ -101,10 +101,10 @@ pub(super) struct Links {
 pub(crate) struct CustomLinks {
     /// The kinds that are of interest.
     wanted: &'static [CustomKind],
-    /// Those of them without which nothing goes on.
+    /// Kinds of these without which nothing goes on.
     awaited: &'static [CustomKind],
     definitions: Link,
-    /// Those of the kinds that are defined.
+    /// Links of the kinds that are defined.
     kinds: BTreeMap<CustomKind, Link>,
 }
 
@@ -115,7 +115,7 @@ impl Default for CustomLinks {
 }
 
 impl CustomLinks {
-    /// Those of these kinds, of which nothing is known yet.
+    /// Returns the links of these kinds, of which nothing is known yet.
     pub(crate) fn of(wanted: &'static [CustomKind]) -> Self {
         Self {
             wanted,
@@ -125,7 +125,7 @@ impl CustomLinks {
         }
     }
 
-    /// Those of routes, and of workloads outside the cluster, which nobody waits for.
+    /// Returns the links of routes, and of workloads outside the cluster, which nothing waits for.
     pub(super) fn with_lookups() -> Self {
         Self {
             wanted: &CustomKind::WITH_LOOKUPS,
@@ -133,7 +133,7 @@ impl CustomLinks {
         }
     }
 
-    /// Takes note of what is defined, and gives the kinds that are not any more.
+    /// Takes note of the definitions, and returns the kinds that are not any more.
     pub(crate) fn define(&mut self, step: &Step<Definition>) -> BTreeSet<CustomKind> {
         let is_first = !self.definitions.is_complete;
         self.definitions.follow("CustomResourceDefinitions", step);
@@ -189,7 +189,7 @@ impl CustomLinks {
         self.kinds.keys().copied()
     }
 
-    /// Takes note of what the watch of this kind tells. Gives whether the kind is defined: what was on
+    /// Takes note of a step of the watch of this kind. Returns whether the kind is defined: news that was on
     /// its way when it ceased to be does not count.
     pub(crate) fn follow<T>(&mut self, kind: CustomKind, step: &Step<T>) -> bool {
         let link = self.kinds.get_mut(&kind);
@@ -200,7 +200,7 @@ impl CustomLinks {
         is_defined
     }
 
-    /// Those without which nothing goes on, with the names of their objects.
+    /// Returns the links without which nothing goes on, with the names of their objects.
     fn named(&self) -> impl Iterator<Item = (&'static str, &Link)> {
         let definitions = ("CustomResourceDefinitions", &self.definitions);
         [definitions].into_iter().chain(self.of_kinds(true))
@@ -224,7 +224,7 @@ impl CustomLinks {
 }
 
 impl Links {
-    /// Those that the first event waits for, with the names of their objects.
+    /// Returns the links that the first event waits for, with the names of their objects.
     fn named(&self) -> impl Iterator<Item = (&'static str, &Link)> {
         let Self {
             services,

@@ -20,7 +20,7 @@ use crate::source::kubernetes::{
 pub(super) struct Machines(BTreeMap<Arc<WorkloadId>, BTreeMap<Group, Arc<Workload>>>);
 
 impl Machines {
-    /// Takes note of machines of a group, and has the renderer told of them.
+    /// Takes note of machines of a group, and has the renderer get them.
     pub(super) fn take(&mut self, group: Group, step: Step<ExternalWorkload>, told: &mut Pods) {
         match step {
             Step::Listed(list) => {
@@ -71,7 +71,7 @@ fn id(machine: &ExternalWorkload) -> Arc<WorkloadId> {
     })
 }
 
-/// What lookups know of it; `None`: nobody can read it.
+/// Returns its workload for lookups; `None`: it cannot be read.
 fn workload(machine: &ExternalWorkload) -> Option<Arc<Workload>> {
     let body = machine.body.as_ref().ok()?;
     let ports = body.ports.iter().filter_map(|port| {

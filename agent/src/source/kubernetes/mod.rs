@@ -1,15 +1,15 @@
-//! Services of a Kubernetes cluster: watched, reduced to what is read, and translated by a pure
+//! Services of a Kubernetes cluster: watched, reduced to the fields in use, and translated by a pure
 //! function.
 //!
 //! ```text
 //! watch/      one task a kind of objects: list, then watch; what is cut off is taken up again
-//!     v  Step: all there is, or what is new
-//! store       objects, reduced (objects/), and which service a change concerns; routes/: those
+//!     v  Step: all there is, or the news
+//! store       objects, reduced (objects/), and the service that a change concerns; routes/: those
 //!             that share a service's connections out
 //!     v
-//! engine      one event a changed service, made by translate/; what users are told: notices/
+//! engine      one event a changed service, made by translate/; notices for users: notices/
 //!     v
-//! source      delivers one event after the other, and waits for what becomes of it
+//! source      delivers one event after the other, and waits for its outcome
 //! ```
 
 mod engine;

@@ -7,13 +7,13 @@ use shunt_model::unusable;
 
 use crate::source::kubernetes::objects::{address::Range, node::PrimaryAddresses};
 
-/// Which of this node's addresses carry NodePorts: the value of `--nodeport-addresses`.
+/// Addresses of this node that carry NodePorts: the value of `--nodeport-addresses`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum NodePortAddresses {
     /// The node's primary address of each family.
     #[default]
     Primary,
-    /// Those within these ranges.
+    /// Addresses within these ranges.
     Within(Vec<IpNet>),
 }
 
@@ -36,8 +36,8 @@ impl FromStr for NodePortAddresses {
 }
 
 impl NodePortAddresses {
-    /// Returns whether NodePorts are at this loopback address, as kube-proxy's iptables mode has them. `primary` says
-    /// nothing of it.
+    /// Returns whether NodePorts are at this loopback address, as kube-proxy's iptables mode has them. `primary` does
+    /// not exclude it.
     pub fn may_have_loopback(&self, address: IpAddr) -> bool {
         match self {
             Self::Primary => true,
@@ -45,10 +45,10 @@ impl NodePortAddresses {
         }
     }
 
-    /// Those of `host`, which are all addresses of this node's interfaces, that carry NodePorts.
+    /// Returns those of `host`, which are all addresses of this node's interfaces, that carry NodePorts.
     ///
-    /// A family for which nothing is said has them on all of its addresses, and so has one with a
-    /// range of all addresses. Loopback and link-local addresses have none.
+    /// A family without a range has them on all of its addresses, and so has one with a range of all addresses.
+    /// Loopback and link-local addresses have none.
     pub(super) fn of(
         &self,
         host: &BTreeSet<IpAddr>,

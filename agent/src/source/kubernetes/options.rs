@@ -8,17 +8,17 @@ use crate::source::kubernetes::{
     node_ports::NodePortAddresses, translate::view::Limits, watch::client::ApiServer,
 };
 
-/// What the source has to be told.
+/// Options of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubernetesOptions {
-    /// How the API server is reached.
+    /// Access to the API server.
     pub api_server: ApiServer,
     /// The name of this node's Node, as [`node_name`] gives it.
     pub node_name: String,
     /// The name of this proxy, if it serves only Services that have it as their
     /// `service.kubernetes.io/service-proxy-name`.
     pub proxy_name: Option<String>,
-    /// Which addresses of this node carry NodePorts.
+    /// Addresses of this node that carry NodePorts.
     pub node_port_addresses: NodePortAddresses,
     /// True if the NodePorts of other nodes are translated, too, for clients of this node.
     pub remote_node_ports: bool,
@@ -28,25 +28,25 @@ pub struct KubernetesOptions {
     pub external_ips: bool,
     /// True if Services may not have nodes' addresses at the ports of kubelets and of the API server.
     pub protects_host_ports: bool,
-    /// How packets from outside get to backends on other nodes, where a Service does not say it.
+    /// Way of packets from outside to backends on other nodes, where a Service does not decide it.
     pub forwarding: Forwarding,
-    /// True if the annotation `service.shunt.io/forwarding` of a Service may say it.
+    /// True if the annotation `service.shunt.io/forwarding` of a Service may decide it.
     pub forwarding_by_annotation: bool,
-    /// Which pods lookups know, and whether machines outside the cluster.
+    /// Pods that lookups know, and whether they know machines outside the cluster.
     pub lookup_pods: LookupPods,
-    /// What the tables hold at most.
+    /// Capacities of the tables.
     pub limits: Limits,
 }
 
-/// Which pods lookups know.
+/// Pods that lookups know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LookupPods {
     /// None: no pod is watched.
     #[default]
     Off,
-    /// Those of this node.
+    /// Pods of this node.
     Node,
-    /// Those of all nodes, and machines outside the cluster (ExternalWorkloads).
+    /// Pods of all nodes, and machines outside the cluster (ExternalWorkloads).
     All,
 }
 

@@ -1,4 +1,4 @@
-//! Services whose change the renderer has not been told of yet.
+//! Services whose change the renderer has not got yet.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,18 +15,18 @@ use crate::{runtime::circumstances::Trigger, source::kubernetes::store::Concerne
 pub(super) struct Pending {
     order: VecDeque<Arc<ServiceId>>,
     changes: HashMap<Arc<ServiceId>, Changed>,
-    /// How many of them have changed endpoints.
+    /// Number of those with changed endpoints.
     endpoints: usize,
 }
 
-/// What is new of a service.
+/// Changes of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Changed {
-    /// When its first change came.
+    /// Time of its first change.
     pub(super) since: Instant,
     /// True if its endpoints have changed.
     pub(super) endpoints: bool,
-    /// When that happened which led to changes of its endpoints.
+    /// Triggers of the changes of its endpoints.
     pub(super) triggers: Vec<Trigger>,
 }
 
@@ -76,12 +76,12 @@ impl Pending {
         self.changes.contains_key(id)
     }
 
-    /// How many services wait.
+    /// Returns the number of services that wait.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// How many of them wait with changed endpoints.
+    /// Returns the number of those that wait with changed endpoints.
     pub(super) const fn endpoints(&self) -> usize {
         self.endpoints
     }

@@ -9,10 +9,10 @@ use shunt_model::{Workload, WorkloadId, WorkloadKind, WorkloadUpdate};
 
 use crate::source::kubernetes::{objects::pod::Pod, watch::step::List};
 
-/// How many pods an event tells of: services do not wait for a long list of them.
+/// Number of pods of an event: services do not wait for a long list of them.
 const AT_ONCE: usize = 256;
 
-/// All pods and machines that are followed, and which of them the renderer was not told of as they are.
+/// All pods and machines that are followed, and those of them that the renderer does not have as they are.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     known: BTreeMap<Arc<WorkloadId>, Arc<Workload>>,
@@ -56,18 +56,18 @@ impl Pods {
         list.objects.into_iter().for_each(|pod| self.put(pod));
     }
 
-    /// All of them, of which the renderer is told now.
+    /// Returns all of them, which the renderer gets now.
     pub(super) fn all(&mut self) -> Vec<Arc<Workload>> {
         self.untold.clear();
         self.known.values().cloned().collect()
     }
 
-    /// Returns whether the renderer is to be told of some.
+    /// Returns whether the renderer is to get some.
     pub(super) fn differ(&self) -> bool {
         !self.untold.is_empty()
     }
 
-    /// Those of which the renderer is told now.
+    /// Returns those that the renderer gets now.
     pub(super) fn some(&mut self) -> WorkloadUpdate {
         let mut update = WorkloadUpdate::default();
         while update.workloads.len() + update.gone.len() < AT_ONCE
@@ -81,7 +81,7 @@ impl Pods {
         update
     }
 
-    /// What the renderer was told of these did not reach it.
+    /// Notes that the event on these did not reach the renderer.
     pub(super) fn tell_again(&mut self, ids: Vec<Arc<WorkloadId>>) {
         self.untold.extend(ids);
     }

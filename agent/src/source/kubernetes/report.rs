@@ -1,4 +1,4 @@
-//! What is shown of a service's translation besides its frontends.
+//! The report on a service's translation besides its frontends.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -10,15 +10,15 @@ use crate::{
     source::kubernetes::translate::problem::Problem,
 };
 
-/// How many problems of a service are shown. Whoever may write it decides how many there are.
+/// Number of problems of a service that are shown. Its author decides how many there are.
 const SHOWN: usize = 20;
 
-/// What is left out of services, as the log and the status have it.
+/// Parts of services that are left out, for the log and the status.
 #[derive(Debug)]
 pub(super) struct Reporter {
     monitor: ClusterMonitor,
     limit: Limit,
-    /// How many services the log has not named since it named one.
+    /// Number of services that the log has not named since it named one.
     unnamed: u64,
 }
 
@@ -31,7 +31,7 @@ impl Reporter {
         }
     }
 
-    /// Shows what is left out of a service. What is new of it is logged in one line. Gives whether anything is.
+    /// Shows the parts that are left out of a service. New ones are logged in one line. Returns whether there are any.
     pub(super) fn report(&mut self, id: &ServiceId, problems: &[Problem]) -> bool {
         let shown = problems.iter().take(SHOWN).map(ToString::to_string);
         let mut shown: Vec<String> = shown.collect();
@@ -39,7 +39,7 @@ impl Reporter {
             shown.push(format!("and {} more", problems.len() - SHOWN));
         }
         let new = self.monitor.update(|state| {
-            // Most services have nothing to be said of.
+            // Most services have no problem.
             if shown.is_empty() && state.untranslated.is_empty() {
                 return Vec::new();
             }

@@ -50,10 +50,10 @@ use crate::{
     },
 };
 
-/// How long to wait before an event that failed is tried again.
+/// Time before an event that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How long all nodes are watched after the last Service that needed them: one that comes and goes has them listed no
+/// Time that all nodes are watched after the last Service that needed them: one that comes and goes has them listed no
 /// more often.
 const UNWANTED: Duration = Duration::from_mins(5);
 
@@ -63,7 +63,7 @@ const EXIT_PANICKED: i32 = 101;
 /// That of one that has to begin anew with other settings, as kube-proxy has it.
 const EXIT_OUTDATED: i32 = 1;
 
-/// How many changes may wait for the engine before those who watch do.
+/// Number of changes that may wait for the engine before their senders wait.
 const AHEAD: usize = 256;
 
 /// Services of a Kubernetes cluster.
@@ -73,7 +73,7 @@ pub struct KubernetesSource {
     config: Config,
     host_addresses: watch::Receiver<BTreeSet<IpAddr>>,
     monitor: ClusterMonitor,
-    /// What the Node said of its pods' ranges, if it was asked.
+    /// The ranges of its pods from the Node, if they were requested.
     pod_cidrs: Option<Vec<IpNet>>,
     /// True if pinned tables translate already.
     over_pinned_tables: bool,
@@ -102,13 +102,13 @@ impl KubernetesSource {
         })
     }
 
-    /// The first range of each family that this node's pods have their addresses of, by its Node; if
-    /// they are `needed`, waits for minutes until it says so. From the [start](EventSource::start)
-    /// on, other ranges of the Node end the process: they are known to be these by then.
+    /// Returns the first range of each family that this node's pods have their addresses of, by its Node; if they are
+    /// `needed`, waits for minutes until it has them. From the [start](EventSource::start) on, other ranges of the Node
+    /// end the process: they are known to be these by then.
     ///
     /// # Errors
     ///
-    /// The server cannot be asked, or the Node does not say what is needed.
+    /// The server cannot be asked, or the Node does not have what is needed.
     pub async fn pod_cidrs(&mut self, needed: bool) -> Result<Vec<IpNet>, PodCidrsError> {
         let (config, node) = (self.config.clone(), &self.options.node_name);
         let ranges = if needed {
@@ -125,7 +125,7 @@ impl KubernetesSource {
         self.over_pinned_tables = true;
     }
 
-    /// How the source is, whenever somebody looks.
+    /// Returns a monitor that shows the current state of the source.
     pub fn monitor(&self) -> ClusterMonitor {
         self.monitor.clone()
     }
@@ -160,7 +160,7 @@ impl EventSource for KubernetesSource {
         let access = Access::new(config, Arc::clone(reports)).map_err(io::Error::other)?;
         let (outbox, notices) = Outbox::new(Arc::clone(reports));
         let node = options.node_name.clone();
-        // What becomes of it is nothing that translation depends on.
+        // Translation does not depend on its outcome.
         tokio::spawn(record(
             access.client().clone(),
             node,
@@ -201,12 +201,12 @@ impl EventSource for KubernetesSource {
     }
 }
 
-/// What is watched only if there is a reason to, told to those who watch it.
+/// Objects that are watched only if there is a reason to, announced to their watches.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     /// All nodes.
     peers: watch::Sender<bool>,
-    /// Those kinds that the cluster defines.
+    /// Kinds that the cluster defines.
     defined: watch::Sender<BTreeSet<CustomKind>>,
 }
 
@@ -316,7 +316,7 @@ async fn watch_peers(
     }
 }
 
-/// Waits until they have not been wanted for [`UNWANTED`], or nobody wants anything any more.
+/// Waits until they have not been wanted for [`UNWANTED`], or the sender is gone.
 async fn are_unwanted(wanted: &mut watch::Receiver<bool>) {
     while wanted.wait_for(|wants| !*wants).await.is_ok() {
         let again = timeout(UNWANTED, wanted.wait_for(|wants| *wants)).await;
@@ -329,9 +329,9 @@ async fn are_unwanted(wanted: &mut watch::Receiver<bool>) {
 /// Why no more events are delivered.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Nobody takes them.
+    /// Their receiver is gone.
     Ending,
-    /// What the agent began with is not so any more.
+    /// A fact that the agent began with does not hold any more.
     Outdated(String),
 }
 

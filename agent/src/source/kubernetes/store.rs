@@ -1,4 +1,4 @@
-//! All objects that are known, and what a change of one concerns.
+//! All objects that are known, and the services that a change of one concerns.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -32,13 +32,13 @@ pub(super) struct Store {
     interner: Interner,
 }
 
-/// What is known of a service.
+/// Knowledge about a service.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) service: Option<Service>,
     /// By name, so that their order is not that of their arrival.
     pub(super) slices: BTreeMap<Box<str>, EndpointSlice>,
-    /// When that happened which led to slices that came before the Service, by their names.
+    /// Triggers of slices that came before the Service, by their names.
     early: BTreeMap<Box<str>, Trigger>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Concerned {
     pub(super) id: Arc<ServiceId>,
     /// True if its endpoints have changed, and not the Service.
     pub(super) by_endpoints: bool,
-    /// When that happened which led to the change, as far as that is said.
+    /// Triggers of the change, as far as they are known.
     pub(super) triggers: Vec<Trigger>,
 }
 
@@ -62,7 +62,7 @@ impl Concerned {
     }
 }
 
-/// How many objects there are.
+/// Numbers of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) services: usize,
@@ -71,7 +71,7 @@ pub(super) struct Counts {
 }
 
 impl Store {
-    /// What is known of a service.
+    /// Returns the knowledge about a service.
     pub(super) fn known(&self, id: &ServiceId) -> Option<&Known> {
         self.services.get(id)
     }
@@ -99,7 +99,7 @@ impl Store {
         });
     }
 
-    /// Takes note of a Service, and says whether it is another one than before.
+    /// Takes note of a Service; returns `None` if it is the same as before.
     pub(super) fn put_service(&mut self, service: Service) -> Option<Concerned> {
         let id = Arc::clone(&service.id);
         let known = self.services.entry(Arc::clone(&id)).or_default();
@@ -249,8 +249,8 @@ impl Store {
             .extend(list.map(|cidr| (cidr.name, cidr.cidrs)));
     }
 
-    /// The ranges of all ServiceCIDRs, but for one of all addresses, which says nothing. One that
-    /// stands in two objects is there until both are gone.
+    /// Returns the ranges of all ServiceCIDRs, but for one of all addresses, which means nothing.
+    /// One that stands in two objects is there until both are gone.
     pub(super) fn service_cidrs(&self) -> BTreeSet<IpNet> {
         let cidrs = self.service_cidrs.values().flatten();
         cidrs
@@ -259,7 +259,7 @@ impl Store {
             .collect()
     }
 
-    /// How many objects there are.
+    /// Returns the numbers of objects.
     pub(super) const fn counts(&self) -> Counts {
         self.counts
     }

@@ -1,4 +1,4 @@
-//! What is registered, as instances that frontends lead to.
+//! Registrations as instances that frontends lead to.
 
 use crate::source::{
     instances::{
@@ -28,7 +28,7 @@ fn is_wanted(query: &Query, service: &Service) -> bool {
     match query.kind {
         QueryKind::Service => return is_named(&service.name),
         QueryKind::Connect => {}
-        // They lead to other datacenters, of which nobody speaks here.
+        // They lead to other datacenters, of which nothing is known here.
         QueryKind::MeshGateways => return false,
     }
     let proxy = service.proxy.as_ref().filter(|_| service.kind == PROXY);

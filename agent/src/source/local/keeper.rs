@@ -40,18 +40,18 @@ pub enum KeepError {
     Threads(io::Error),
 }
 
-/// How long a write that has begun may take at the end.
+/// Time that a write that has begun may take at the end.
 const LAST: Duration = Duration::from_secs(5);
 
 /// The number of the first change: above those of an agent before, which had less than one in a microsecond.
-/// A clock that went back is met by who compares it.
+/// A clock that went back is handled by the caller that compares it.
 fn first_index() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let micros = since.unwrap_or_default().as_micros();
     u64::try_from(micros).unwrap_or(1).max(1)
 }
 
-/// What keeps registrations and asks checks. Dropping it ends that, with a last write if the file lacks anything.
+/// The tasks that keep registrations and run checks. Dropping it ends that, with a last write if one is due.
 #[derive(Debug)]
 pub struct Keeper {
     registrar: Registrar,
@@ -110,7 +110,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// The way to what is registered.
+    /// The way to the registrations.
     pub const fn registrar(&self) -> &Registrar {
         &self.registrar
     }
@@ -118,7 +118,7 @@ impl Keeper {
 
 #[cfg(test)]
 impl Keeper {
-    /// Ends it, and waits until the file is nobody's.
+    /// Ends it, and waits until the file is free.
     pub(crate) fn stop(self) {
         drop(self);
     }

@@ -11,7 +11,7 @@ use crate::source::local::{
 /// Methods that only read (RFC 9110, section 9.2.1).
 const METHODS: [&str; 4] = ["", "GET", "HEAD", "OPTIONS"];
 
-/// Headers that choose the form of an answer, in lower case. None of them says who asks, or through whom.
+/// Headers that choose the form of an answer, in lower case. None of them shows the client, or a proxy before it.
 const HEADERS: [&str; 7] = [
     "accept",
     "accept-charset",
@@ -22,7 +22,7 @@ const HEADERS: [&str; 7] = [
     "user-agent",
 ];
 
-/// How many checks are named in a line.
+/// Number of checks that are named in a line.
 const NAMED: usize = 8;
 
 /// The HTTP checks that may be registered by API. Those of files are free.
@@ -85,7 +85,7 @@ impl HttpChecks {
     }
 }
 
-/// What a request has that it may not have.
+/// Returns the part of a request that it may not have.
 fn excess(method: &str, headers: &BTreeMap<String, Vec<String>>, body: &str) -> Option<String> {
     let header = headers
         .keys()

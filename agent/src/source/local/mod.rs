@@ -1,11 +1,11 @@
 //! Services that are registered with this agent itself, in the form of Consul's agent: for hosts without
 //! one.
 //!
-//! A [definition] that is registered becomes part of the [state]: what is registered, how it is by its
-//! checks, and what each change means for others. The [registrar] shares that; a change is
-//! [written](writer) before it takes effect. [Checks](checks) are asked, within [limits]; who waits for a service is
-//! [woken](waiters). Gateways of
-//! other datacenters come from a [federation] of agents. `docs/local-api.md` says what of Consul's own agent is here, and what is not.
+//! A [definition] that is registered becomes part of the [state]: the registrations, their status by their checks, and
+//! the effects of each change on others. The [registrar] shares that; a change is [written](writer) before it takes
+//! effect. [Checks](checks) are run, within [limits]; clients that wait for a service are [woken](waiters). Gateways of
+//! other datacenters come from a [federation] of agents. `docs/local-api.md` lists the parts of Consul's own agent that
+//! are here, and those that are not.
 
 mod checks;
 pub(crate) mod definition;

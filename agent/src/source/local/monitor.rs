@@ -1,4 +1,4 @@
-//! What is shown of it all.
+//! The report on it all.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// A way to see what `registrar` knows, which is served at `address` and kept in the file at `state`, and
-/// how far it has got that the renderer is told, and what `federation` knows.
+/// Returns a view of the content of `registrar`, which is served at `address` and kept in the file at `state`,
+/// of the progress of its events to the renderer, and of the content of `federation`.
 pub fn local_monitor(
     registrar: &Registrar,
     address: String,

@@ -1,10 +1,10 @@
-//! How registrations are kept.
+//! The options of the registrations.
 
 use std::path::PathBuf;
 
 use crate::source::local::{limits::HttpChecks, registrar::LocalNode};
 
-/// How registrations are kept.
+/// Options of the registrations.
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// This host.

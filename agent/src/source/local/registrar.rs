@@ -1,4 +1,4 @@
-//! What is registered, shared by those who ask, those who check, and those who tell the renderer.
+//! The registrations, shared by the tasks that serve clients, run checks and send events to the renderer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,13 +37,13 @@ use crate::source::local::{
     waiters::{Awaited, Waiters},
 };
 
-/// How many changes wait to be written before those who ask do.
+/// Number of changes that may wait to be written before their senders wait.
 const AHEAD: usize = 1024;
 
-/// A change, and who waits until it is written.
+/// A change, and the channel of the task that waits until it is written.
 pub(super) type Asked = (Change, oneshot::Sender<Result<(), Refusal>>);
 
-/// What is registered. A copy of this is another way to the same.
+/// The registrations. A copy of this is another way to the same.
 #[derive(Debug, Clone)]
 pub struct Registrar(Arc<Shared>);
 
@@ -55,15 +55,15 @@ struct Shared {
     waiters: Waiters,
     concerned: Mutex<BTreeSet<String>>,
     is_concerned: Notify,
-    /// For whoever looks at all services.
+    /// For tasks that look at all services.
     changes: watch::Sender<()>,
     /// A status has changed since the file was written.
     has_status: Notify,
-    /// Whether the file lacks a status.
+    /// True if the file lacks a status.
     is_behind: AtomicBool,
     /// Checks have come, gone or changed.
     has_checks: Notify,
-    /// Somebody has told of a check, or one is new.
+    /// A check was reported on, or one is new.
     has_expiry: Notify,
     defined_in: Option<PathBuf>,
     http_checks: HttpChecks,
@@ -77,11 +77,11 @@ struct Shared {
 pub struct LocalNode {
     /// Its name.
     pub name: String,
-    /// Where a service is that does not say so; `None`: nowhere.
+    /// Address of a service that has none of its own; `None`: nowhere.
     pub address: Option<IpAddr>,
 }
 
-/// What does not work now, in words.
+/// Present failures, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Troubles {
     /// Why the file cannot be written.
@@ -92,7 +92,7 @@ pub(crate) struct Troubles {
     pub(crate) forbidden: Option<String>,
 }
 
-/// Nobody else can wait.
+/// No more clients can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoPlace;
 
@@ -101,7 +101,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Registrar {
-    /// With this registry; gives where changes come that are to be written.
+    /// Returns a registrar with this registry, and the receiver of changes to write.
     pub(super) fn new(
         node: LocalNode,
         registry: Registry,
@@ -135,7 +135,7 @@ impl Registrar {
         &self.0.node
     }
 
-    /// What is registered now, to look at and not to keep.
+    /// Returns the present registrations, to look at and not to keep.
     pub(crate) fn look(&self) -> RwLockReadGuard<'_, Registry> {
         let registry = &self.0.registry;
         registry.read().unwrap_or_else(PoisonError::into_inner)
@@ -160,12 +160,12 @@ impl Registrar {
         replied.await.map_err(|_| ending())?
     }
 
-    /// Reads the definitions in files again, if there are any. What is wrong with them changes nothing,
+    /// Reads the definitions in files again, if there are any. An error in them changes nothing,
     /// and is shown until they are right.
     ///
     /// # Errors
     ///
-    /// They cannot be read, or say what is refused.
+    /// They cannot be read, or contain what is refused.
     pub async fn reload(&self) -> Result<(), ReloadError> {
         let Some(path) = self.0.defined_in.clone() else {
             return Ok(());
@@ -301,7 +301,7 @@ impl Registrar {
         named(&ids)
     }
 
-    /// Has those checks critical of which nobody told in time; gives when to look again.
+    /// Makes those checks critical on which no report came in time; returns when to look again.
     pub(super) fn expire(&self) -> Option<Instant> {
         let mut registry = self.write();
         let effects = registry.expire(Instant::now());
@@ -311,8 +311,8 @@ impl Registrar {
         next
     }
 
-    /// The services that have been critical for longer than one of their checks allows. A check that is
-    /// not run says nothing of its service.
+    /// Returns the services that have been critical for longer than one of their checks allows. A check that is
+    /// not run does not count.
     pub(super) fn overdue(&self) -> BTreeSet<String> {
         let is_run = |check: &Check| self.forbids(check).is_none();
         self.look().overdue(Instant::now(), is_run)
@@ -326,7 +326,7 @@ impl Registrar {
         self.follow_up(effects);
     }
 
-    /// Tells those whom it concerns.
+    /// Notifies those that it concerns.
     fn follow_up(&self, effects: Effects) {
         let subjects = effects.subjects().into_iter().map(Awaited::Change);
         self.0.waiters.wake(subjects);
@@ -350,7 +350,7 @@ impl Registrar {
         }
     }
 
-    /// Waits until services are others; gives the names by which frontends look for them.
+    /// Waits until services are others; returns the names by which frontends look for them.
     pub(super) async fn concerned(&self) -> BTreeSet<String> {
         loop {
             let concerned = mem::take(&mut *lock(&self.0.concerned));
@@ -361,7 +361,7 @@ impl Registrar {
         }
     }
 
-    /// Tells whenever a service has another content or status.
+    /// Returns a receiver that is notified whenever a service has another content or status.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.0.changes.subscribe()
     }
@@ -406,13 +406,13 @@ impl Registrar {
         lock(&self.0.troubles).file = trouble;
     }
 
-    /// How often the file was written, and how often it could not be.
+    /// Returns the numbers of writes of the file that succeeded, and that failed.
     pub(crate) fn writes(&self) -> (u64, u64) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (count(&self.0.written), count(&self.0.not_written))
     }
 
-    /// What does not work.
+    /// Returns the present failures.
     pub(crate) fn troubles(&self) -> Troubles {
         let forbidden = self.forbidden();
         Troubles {
@@ -421,12 +421,12 @@ impl Registrar {
         }
     }
 
-    /// How many wait for a service to change.
+    /// Returns the number of clients that wait for a service to change.
     pub(crate) fn waiting(&self) -> usize {
         self.0.waiters.count()
     }
 
-    /// Returns whether somebody may tell of this check.
+    /// Returns whether clients may report on this check.
     pub(crate) fn is_told(&self, id: &str) -> bool {
         let registry = self.look();
         let check = registry.known().check(id);
@@ -440,12 +440,12 @@ pub enum ReloadError {
     /// They cannot be read.
     #[error(transparent)]
     Read(#[from] DefinitionError),
-    /// They say what is refused.
+    /// They contain what is refused.
     #[error("{}: {reason}", path.display())]
     Refused {
-        /// Where they are.
+        /// Their path.
         path: PathBuf,
-        /// What, and why.
+        /// The refused part, and why.
         reason: String,
     },
 }

@@ -53,7 +53,7 @@ use crate::{
 /// The source's name in reports, and the namespace of its services.
 const SOURCE: &str = "local";
 
-/// How long to wait before an event that failed is tried again.
+/// Time before an event that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The exit status of a process that has panicked, as Rust has it.
@@ -65,7 +65,7 @@ pub enum FrontendsError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -73,25 +73,25 @@ pub enum FrontendsError {
     /// Something in it is wrong.
     #[error("{}: {reason}", path.display())]
     Wrong {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What, and where.
+        /// The error, with its place.
         reason: String,
     },
 }
 
-/// What the source shows of itself.
+/// State of the source, to be shown.
 #[derive(Debug, Clone, Default)]
 pub struct Shown(Arc<Mutex<Progress>>);
 
-/// How far the source is.
+/// Progress of the source.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
     /// The frontends that there are to be.
     pub(crate) frontends: usize,
-    /// Those of which the renderer does not know the last.
+    /// Number of those whose last state the renderer does not have.
     pub(crate) pending: usize,
-    /// What is left out of each, and why.
+    /// Parts that are left out of each, and why.
     pub(crate) problems: BTreeMap<String, Vec<String>>,
     /// The frontends whose new connections go to another datacenter, and to which.
     pub(crate) failed_over: BTreeMap<String, String>,
@@ -136,8 +136,8 @@ pub struct LocalSource {
 }
 
 impl LocalSource {
-    /// What `registrar` knows, and gateways of other datacenters that `federation` knows, behind the
-    /// frontends of the file at `path`. Addresses on which instances agree are kept in the file `kept`.
+    /// Returns a source of the instances of `registrar`, and of the gateways of other datacenters of `federation`,
+    /// behind the frontends of the file at `path`. Addresses on which instances agree are kept in the file `kept`.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl LocalSource {
         OfferedFrontends(offered.cloned().collect())
     }
 
-    /// What it shows of itself, whenever somebody looks.
+    /// Returns a handle that shows its current state.
     pub fn shown(&self) -> Shown {
         self.shown.clone()
     }

@@ -18,14 +18,14 @@ use crate::source::local::state::{
 /// The form of the file.
 const VERSION: u32 = 1;
 
-/// What is in the file.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
     version: u32,
     services: Vec<Registered>,
     checks: Vec<Check>,
-    /// How checks were, of those that were told or asked.
+    /// Status of the checks that were reported on or run.
     statuses: BTreeMap<String, Status>,
 }
 
@@ -41,7 +41,7 @@ pub enum StoreError {
     /// It cannot be read, or its folder made.
     #[error("{what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The action that was tried.
         what: &'static str,
         /// With what.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum StoreError {
     /// Another agent has it.
     #[error("{} is another agent's, of {holder}: a file is for one agent", path.display())]
     InUse {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// The process of the other agent.
         holder: Holder,
@@ -68,9 +68,9 @@ pub enum StoreError {
          without registrations", path.display()
     )]
     Damaged {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Where.
+        /// The error, with its place.
         source: serde_json::Error,
     },
     /// A later agent has written it.
@@ -79,7 +79,7 @@ pub enum StoreError {
          that wrote it, or move the file away to begin without registrations", path.display()
     )]
     Newer {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Its version.
         version: u32,
@@ -93,12 +93,12 @@ impl StoreError {
     }
 }
 
-/// What was registered when the agent ended.
+/// Registrations at the end of the agent.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
-    /// What is registered.
+    /// The registrations.
     pub(crate) known: Definitions,
-    /// How checks were.
+    /// Status of the checks.
     pub(crate) statuses: BTreeMap<String, Status>,
 }
 
@@ -175,7 +175,7 @@ impl Store {
     }
 }
 
-/// What is written of this.
+/// Returns the content of the file.
 ///
 /// # Errors
 ///

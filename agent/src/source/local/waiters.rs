@@ -9,19 +9,19 @@ use tokio::sync::Notify;
 
 use crate::source::local::state::effects::Subject;
 
-/// How many may wait at once.
+/// Largest number of clients that wait at once.
 const MOST: usize = 4096;
 
-/// What a client waits for.
+/// Subject that a client waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Awaited {
     /// Another content of the service of this id.
     Content(String),
-    /// A change of a part of what is registered.
+    /// A change of a part of the registrations.
     Change(Subject),
 }
 
-/// Those who wait, by what they wait for: a change wakes those whom it concerns, and nobody else.
+/// Clients that wait, by what they wait for: a change wakes those that it concerns, and no others.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters(Mutex<Waiting>);
 
@@ -32,7 +32,7 @@ struct Waiting {
     total: usize,
 }
 
-/// The place of one who waits, which is free as soon as this is dropped.
+/// The place of a client that waits, which is free as soon as this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     waiters: &'a Waiters,
@@ -62,7 +62,7 @@ impl Waiters {
         })
     }
 
-    /// Wakes those who wait for one of these.
+    /// Wakes the clients that wait for one of these.
     pub(crate) fn wake(&self, those: impl IntoIterator<Item = Awaited>) {
         let waiting = self.lock();
         for awaited in those {
@@ -72,14 +72,14 @@ impl Waiters {
         }
     }
 
-    /// How many wait.
+    /// Returns the number of clients that wait.
     pub(crate) fn count(&self) -> usize {
         self.lock().total
     }
 }
 
 impl Place<'_> {
-    /// What rings when it has changed.
+    /// Returns the bell that rings when it has changed.
     pub(crate) fn bell(&self) -> &Notify {
         &self.bell
     }

@@ -15,20 +15,20 @@ use crate::source::local::{
     store::{Store, content},
 };
 
-/// How many changes are written together at most.
+/// Largest number of changes that are written together.
 const TOGETHER: usize = 1024;
 
-/// How long after a status has changed the file has it.
+/// Time after a change of a status by which the file has it.
 const LATER: Duration = Duration::from_secs(1);
 
-/// Writes what is asked for and has it take effect, until nobody can ask any more. Those who ask while
+/// Writes the requested changes and has them take effect, until all senders are gone. Requests that come while
 /// the file is written share the next write.
 pub(super) async fn write_changes(
     registrar: Registrar,
     store: Arc<Store>,
     mut changes: mpsc::Receiver<Asked>,
 ) {
-    // However often somebody asks meanwhile.
+    // Further requests do not move it.
     let mut due: Option<Instant> = None;
     loop {
         let mut asked = Vec::new();
@@ -60,7 +60,7 @@ pub(super) async fn write_changes(
     }
 }
 
-/// Writes the statuses that the file lacks, when nobody can ask any more.
+/// Writes the statuses that the file lacks, when all senders are gone.
 pub(super) fn write_last(registrar: &Registrar, store: &Store) {
     if !registrar.is_behind() {
         return;
@@ -90,7 +90,7 @@ async fn take(registrar: &Registrar, store: &Arc<Store>, asked: Vec<Asked>) {
     for (change, reply) in asked {
         match next.change(&change, node) {
             Ok(()) => accepted.push(reply),
-            // Whoever asked may be gone, here and below.
+            // The client may be gone, here and below.
             Err(refusal) => drop(reply.send(Err(refusal))),
         }
     }

@@ -4,7 +4,7 @@ use std::{fmt, fs::File, io, io::Read as _};
 
 use sha2::{Digest as _, Sha256};
 
-/// What replacements depend on: who has it can find out what was replaced.
+/// Key of the replacements: with it, one can find out what was replaced.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
@@ -15,7 +15,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// A key that nobody else has.
+    /// Returns a new random key.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// Bytes that depend on the key, on what they are for, and on these, and that tell nothing of either:
+    /// Returns bytes that depend on the key, on their purpose and on these parts, and that reveal none of them:
     /// a hash over all of them, the key first and the parts' lengths before them, so that no two questions are one.
     pub(crate) fn bytes(&self, purpose: &str, of: &[u8]) -> [u8; 32] {
         let mut hash = Sha256::new();
@@ -40,7 +40,7 @@ impl Key {
         hash.update(purpose.as_bytes());
         hash.update((of.len() as u64).to_be_bytes());
         hash.update(of);
-        // Once more, so that nobody goes on where it ended (RFC 2104 says why).
+        // Hashed once more, so that the hash cannot be continued where it ended (RFC 2104 has the reason).
         let inner = hash.finalize();
         let mut hash = Sha256::new();
         hash.update(self.0);

@@ -1,6 +1,6 @@
 //! Dumps with other addresses and names in place of the node's.
 //!
-//! What an address is replaced by depends on a key that nobody keeps: it has as many of its first bits in common
+//! The replacement of an address depends on a key that is not kept: it has as many of its first bits in common
 //! with another one's as the two addresses have (J. Xu and others, Crypto-PAn, 2002), so ranges and routes mean
 //! the same. What is the same everywhere stays: loopback, link-local and multicast ranges, and in which of the
 //! private ranges an address is. Ports stay too.
@@ -32,7 +32,7 @@ pub enum AnonymousError {
     NoKey(#[from] io::Error),
 }
 
-/// What replaces what.
+/// Replacements.
 pub(crate) struct Replaced {
     pub(crate) addresses: Addresses,
     pub(crate) names: Names,

@@ -18,7 +18,7 @@ impl Names {
         format!("{begin}{}", Hex(bytes[..4].to_vec()))
     }
 
-    /// What stands for an interface's name. `lo` is that of every node.
+    /// Returns the replacement of an interface's name. `lo` is that of every node.
     pub(crate) fn interface(&self, name: &str) -> String {
         if name == "lo" {
             return name.to_owned();
@@ -26,7 +26,7 @@ impl Names {
         self.name("interface", "if", name)
     }
 
-    /// What stands for a service's, `namespace/name`.
+    /// Returns the replacement of a service's name, `namespace/name`.
     pub(crate) fn service(&self, name: &str) -> String {
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
         format!(
@@ -36,7 +36,7 @@ impl Names {
         )
     }
 
-    /// What stands for the name of a service's port; none has none then.
+    /// Returns the replacement of the name of a service's port; an empty name stays empty.
     pub(crate) fn port(&self, name: &str) -> String {
         if name.is_empty() {
             return String::new();

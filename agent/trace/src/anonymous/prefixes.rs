@@ -30,7 +30,7 @@ const fn inside(range: &'static str) -> Special {
     }
 }
 
-/// Nobody's address leaves one of these, and none gets into one.
+/// No address leaves one of these, and none gets into one.
 const SPECIAL: [Special; 16] = [
     kept("0.0.0.0/8"),
     kept("127.0.0.0/8"),
@@ -111,7 +111,7 @@ impl Addresses {
         }
     }
 
-    /// What stands for the address.
+    /// Returns the replacement of the address.
     pub(crate) fn address(&mut self, address: IpAddr) -> IpAddr {
         let width = if address.is_ipv4() { 32 } else { 128 };
         let mut new = Bits::of(address, width);
@@ -147,14 +147,14 @@ impl Addresses {
         changes
     }
 
-    /// What stands for the range: its address is the first one if the range's was.
+    /// Returns the replacement of the range: its address is the first one if the range's was.
     pub(crate) fn range(&mut self, range: IpNet) -> IpNet {
         let is_first = range.trunc() == range;
         let new = IpNet::new(self.address(range.addr()), range.prefix_len()).unwrap_or(range);
         if is_first { new.trunc() } else { new }
     }
 
-    /// What stands for the link address: one that is locally administered. That of no interface stays.
+    /// Returns the replacement of the link address: one that is locally administered. That of no interface stays.
     pub(crate) fn link(&self, link: LinkAddress) -> LinkAddress {
         if link.0 == [0; 6] || link.0[0] & 1 == 1 {
             return link;

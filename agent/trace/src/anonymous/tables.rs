@@ -119,7 +119,7 @@ impl Replaced {
     }
 
     fn one<F: Shown>(&mut self, address: F::Address) -> F::Address {
-        // Nobody's stays nobody's, whatever the family.
+        // The unspecified address stays so, whatever the family.
         if address.is_unspecified() {
             return address;
         }
@@ -272,7 +272,7 @@ impl Replaced {
     }
 }
 
-/// Service ports are told from each other by what names they have: that is not to be seen.
+/// Service ports are distinguished by what names they have: that is not to be seen.
 fn services(table: &Table) -> Option<Table> {
     let mut new = table.clone();
     for (index, value) in (1_u64..).zip(new.entries.values_mut()) {

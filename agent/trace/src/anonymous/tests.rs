@@ -1,4 +1,4 @@
-//! What is in a dump means the same with other addresses.
+//! A dump means the same with other addresses.
 
 use std::net::SocketAddr;
 

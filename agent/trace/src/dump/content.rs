@@ -1,4 +1,4 @@
-//! What a dump has beside tables: the node, its network, and the names of what is in the tables.
+//! Content of a dump beside tables: the node, its network, and the names of what is in the tables.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,18 +19,18 @@ pub struct Node {
     pub ticks: u64,
     /// Nanoseconds of the kernel's monotonic clock then.
     pub nanoseconds: u64,
-    /// How numbers of tables are ordered: `little` or `big`.
+    /// Byte order of numbers in tables: `little` or `big`.
     pub byte_order: String,
     /// True if addresses and names are others than the node's.
     pub anonymous: bool,
-    /// What is translated at the socket.
+    /// Translation at the socket.
     pub sockets: Sockets,
 }
 
-/// What is translated at the socket.
+/// Translation at the socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sockets {
-    /// Whose sockets: `off`, `host` or `all`.
+    /// Sockets that are translated: `off`, `host` or `all`.
     pub mode: String,
     /// The hooks that have programs.
     pub hooks: Vec<String>,
@@ -88,17 +88,17 @@ impl TryFrom<String> for LinkAddress {
 pub struct Route {
     /// The number of the table.
     pub table: u32,
-    /// Where to.
+    /// Destination of the packets.
     pub destination: IpNet,
-    /// What becomes of packets there.
+    /// Outcome of packets there.
     pub kind: RouteKind,
-    /// Which of several routes to one destination holds: the least one.
+    /// Order among several routes to one destination: the least metric holds.
     pub metric: u32,
     /// The service that packets have to have; 0: any.
     pub tos: u8,
     /// From where packets have to come; none: from anywhere.
     pub source: Option<IpNet>,
-    /// The longest packet that is forwarded, if the route says so.
+    /// The longest packet that is forwarded, if the route limits it.
     pub mtu: Option<u32>,
     /// The ways, of which each packet takes one.
     pub hops: Vec<Hop>,
@@ -106,7 +106,7 @@ pub struct Route {
     pub has_encapsulation: bool,
 }
 
-/// What becomes of packets by a route.
+/// Outcome of packets by a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteKind {
@@ -122,9 +122,9 @@ pub enum RouteKind {
     Anycast,
     /// They are dropped.
     Blackhole,
-    /// Their sender is told that there is no way.
+    /// Their sender gets an error: there is no way.
     Unreachable,
-    /// Their sender is told that it may not go there.
+    /// Their sender gets an error: it may not go there.
     Prohibit,
     /// The next rule decides.
     Throw,
@@ -145,22 +145,22 @@ pub struct Hop {
     pub is_dead: bool,
 }
 
-/// A rule that says by which table a packet is routed.
+/// A rule that selects the table by which a packet is routed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// True if it is about IPv6.
     pub is_v6: bool,
-    /// Which rule is asked first: the least one.
+    /// Order of the rule: the rule with the least priority comes first.
     pub priority: u32,
-    /// Where packets have to come from.
+    /// Range that packets have to come from.
     pub source: Option<IpNet>,
-    /// Where they have to go to.
+    /// Range that packets have to go to.
     pub destination: Option<IpNet>,
     /// By which interface they have to come in.
     pub interface: Option<String>,
     /// The mark that they have to have, of the bits of `mask`.
     pub mark: u32,
-    /// Which bits of the mark count; 0: none does.
+    /// Bits of the mark that count; 0: none does.
     pub mask: u32,
     /// Routes with a shorter prefix than this, or this one, are as if they were not there.
     pub suppressed: Option<u32>,
@@ -168,7 +168,7 @@ pub struct Rule {
     pub is_inverted: bool,
     /// True if it asks something else than the above: then it is taken to be about none here.
     pub has_more: bool,
-    /// What it says.
+    /// Its action.
     pub action: RuleAction,
 }
 
@@ -191,7 +191,7 @@ impl Rule {
     }
 }
 
-/// What a rule says.
+/// Action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
@@ -199,20 +199,20 @@ pub enum RuleAction {
     Table(u32),
     /// Packets are dropped.
     Blackhole,
-    /// Their sender is told that there is no way.
+    /// Their sender gets an error: there is no way.
     Unreachable,
-    /// Their sender is told that it may not go there.
+    /// Their sender gets an error: it may not go there.
     Prohibit,
     /// Something else, or nothing.
     Other,
 }
 
-/// Somebody on a link.
+/// A neighbour on a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
     /// The interface's index.
     pub interface: u32,
-    /// Who.
+    /// Its address.
     pub address: IpAddr,
     /// Its link address, if it is known.
     pub link_address: Option<LinkAddress>,
@@ -220,7 +220,7 @@ pub struct Neighbour {
     pub is_valid: bool,
 }
 
-/// What the events say of a frontend.
+/// The events' data of a frontend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frontend {
     /// Its address.
@@ -245,7 +245,7 @@ pub struct Frontend {
     pub split: Vec<Share>,
 }
 
-/// What a service has of another one's connections.
+/// Share of a service in another one's connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The service, as `namespace/name`, and its port.

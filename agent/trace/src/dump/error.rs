@@ -22,12 +22,12 @@ pub enum DumpError {
         "the dump comes from a machine with {0}-endian numbers, and is read on one of its kind alone"
     )]
     ByteOrder(String),
-    /// What is in it is not what was written.
+    /// Its content is not what was written.
     #[error("the dump is damaged: line {line}: {what}")]
     Damaged {
         /// The number of the line, the first one after the form's being 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// It ends too early.

@@ -1,4 +1,4 @@
-//! Dumps in files: a line that says so, then gzip (RFC 1952) of lines of JSON.
+//! Dumps in files: a line that marks the file as a dump, then gzip (RFC 1952) of lines of JSON.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -10,10 +10,10 @@ use super::{
     record::{Collector, Dump, Record},
 };
 
-/// What a file begins with; the number of its form and the end of the line follow.
+/// First bytes of a file; the number of its form and the end of the line follow.
 const MAGIC: &str = "SHUNT-DUMP ";
 
-/// How long a line may be.
+/// Maximum length of a line.
 const LONGEST: u64 = 1 << 24;
 
 /// Writes a dump.
@@ -87,7 +87,7 @@ pub fn read(from: impl Read) -> Result<Dump, DumpError> {
     }
 }
 
-/// What stands behind the magic.
+/// Returns the text behind the magic.
 fn form(from: &mut impl BufRead) -> Result<String, DumpError> {
     let mut line = Vec::new();
     let read = from.take(64).read_until(b'\n', &mut line);

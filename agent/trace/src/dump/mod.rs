@@ -1,4 +1,4 @@
-//! What a node has at one instant, as far as packets depend on it: a *dump*.
+//! The state of a node at one instant, as far as packets depend on it: a *dump*.
 
 pub(crate) mod content;
 pub(crate) mod error;

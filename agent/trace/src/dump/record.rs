@@ -12,10 +12,10 @@ use super::{
     table::{Shape, Table},
 };
 
-/// How many bytes a table may take in memory: what claims more is damaged.
+/// Maximum number of bytes of a table in memory: a table that claims more is damaged.
 const LARGEST: u64 = 1 << 32;
 
-/// How numbers are ordered here.
+/// Byte order of numbers here.
 pub const BYTE_ORDER: &str = if cfg!(target_endian = "little") {
     "little"
 } else {
@@ -58,11 +58,11 @@ pub enum Record {
     Table {
         /// Its name.
         name: String,
-        /// What kind of table it is.
+        /// Kind of the table.
         shape: Shape,
-        /// How many bytes a key has.
+        /// Number of bytes of a key.
         key: usize,
-        /// How many bytes a value has.
+        /// Number of bytes of a value.
         value: usize,
     },
     /// Some entries of a table.
@@ -78,13 +78,13 @@ pub enum Record {
     Route(Route),
     /// A rule.
     Rule(Rule),
-    /// Somebody on a link.
+    /// A neighbour on a link.
     Neighbour(Neighbour),
-    /// What the events say of a frontend.
+    /// The events' data of a frontend.
     Frontend(Frontend),
     /// The last one.
     End {
-        /// How many lines are before it.
+        /// Number of lines before it.
         lines: usize,
     },
 }
@@ -117,9 +117,9 @@ pub struct Dump {
     pub routes: Vec<Route>,
     /// The rules.
     pub rules: Vec<Rule>,
-    /// Who is known on links.
+    /// Known neighbours on links.
     pub neighbours: Vec<Neighbour>,
-    /// What the events say of frontends.
+    /// The events' data of frontends.
     pub frontends: Vec<Frontend>,
 }
 
@@ -175,7 +175,7 @@ impl Dump {
     }
 }
 
-/// How many entries a line has at most.
+/// Maximum number of entries of a line.
 const PIECE: usize = 1024;
 
 /// The lines of a table.
@@ -217,7 +217,7 @@ impl Collector {
         self.add(record)
     }
 
-    /// Takes what the next line would say.
+    /// Takes the record of the next line.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ impl Collector {
         added.map_err(|what| self.damaged(&what))
     }
 
-    /// How many lines were taken.
+    /// Returns the number of lines that were taken.
     pub const fn lines(&self) -> usize {
         self.lines
     }

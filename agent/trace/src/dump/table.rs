@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of table one is.
+/// Kind of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// Its keys are the numbers below this one. What is not told of is all zeros.
+    /// Its keys are the numbers below this one. A value that is not listed is all zeros.
     Array(u32),
     /// Its keys are of any kind.
     Hash,
@@ -17,11 +17,11 @@ pub enum Shape {
 /// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// What kind of table it is.
+    /// Kind of the table.
     pub shape: Shape,
-    /// How many bytes a key has.
+    /// Number of bytes of a key.
     pub key_size: usize,
-    /// How many bytes a value has.
+    /// Number of bytes of a value.
     pub value_size: usize,
     /// The values by the bytes of their keys; of an array those that are not all zeros.
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,

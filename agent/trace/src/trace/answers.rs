@@ -1,4 +1,4 @@
-//! What a kernel would tell the programs, by a dump.
+//! A kernel's answers to the programs, by a dump.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// What a kernel would tell.
+/// Answers of a kernel.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) dump: Arc<Dump>,

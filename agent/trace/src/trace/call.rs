@@ -12,10 +12,10 @@ use crate::trace::{
 };
 
 impl Journey<'_> {
-    /// Follows a system call of a process: of the node itself, or of a pod. Gives how it ends, and the address
+    /// Follows a system call of a process: of the node itself, or of a pod. Returns how it ends, and the address
     /// that the socket goes on with.
     pub(crate) fn call(&mut self, call: &Call, is_of_pod: bool) -> (End, Option<SocketAddr>) {
-        // Nobody asks about the other calls: what they do depends on these.
+        // No question is about the other calls: what they do depends on these.
         let hook = if call.action == Action::Connect {
             Hook::Connect
         } else {

@@ -82,7 +82,7 @@ pub(crate) fn ends<F: Shown>(tuple: &Tuple<F>) -> (SocketAddr, SocketAddr) {
     )
 }
 
-/// The table of connections, which nobody writes.
+/// The table of connections, for reading alone.
 #[derive(Debug)]
 pub(crate) struct ReadOnly<'a, F> {
     programs: &'a Programs,
@@ -140,7 +140,7 @@ impl Words {
     }
 }
 
-/// What the tables of connections are read with.
+/// Constants of the dump and time with which the tables of connections are read.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     seeds: Seeds,
@@ -154,15 +154,15 @@ pub(crate) struct Reader {
 pub(crate) struct Known {
     /// True if the packet is a backend's.
     pub(crate) is_reply: bool,
-    /// Who began it.
+    /// Client that began it.
     pub(crate) client: SocketAddr,
-    /// What it asked for.
+    /// Frontend that the client asked for.
     pub(crate) frontend: SocketAddr,
     /// From where its packets go on.
     pub(crate) source: SocketAddr,
-    /// Who answers.
+    /// Backend that answers.
     pub(crate) backend: SocketAddr,
-    /// How far it is.
+    /// Phase of the connection.
     pub(crate) phase: Phase,
     /// For how many of the agent's ticks nothing was heard of it.
     pub(crate) idle: u32,

@@ -10,7 +10,7 @@ use crate::trace::question::{Flags, Transport};
 /// From whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sender {
-    /// Whose address.
+    /// The sender's address.
     pub address: IpAddr,
     /// The source port of the first packet, in host byte order.
     pub port: u16,
@@ -48,7 +48,7 @@ impl FromStr for Sender {
 /// To where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
-    /// Which address and port.
+    /// The address and port.
     pub address: SocketAddr,
     protocol: Protocol,
 }
@@ -61,7 +61,7 @@ enum Protocol {
 }
 
 impl Destination {
-    /// What is carried there; a segment has these flags.
+    /// Returns the transport that is carried there; a segment has these flags.
     pub const fn transport(self, flags: Flags) -> Transport {
         match self.protocol {
             Protocol::Tcp => Transport::Tcp(flags),

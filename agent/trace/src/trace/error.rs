@@ -1,10 +1,10 @@
-//! Why nothing can be said of a packet.
+//! Reasons that a packet cannot be traced.
 
 use std::{io, net::IpAddr};
 
 use shunt_programs::SetError;
 
-/// Why nothing can be said of a packet.
+/// Reason that a packet cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The tables are another version's.
@@ -14,7 +14,7 @@ pub enum TraceError {
     Tables {
         /// Of the agent that the dump is of.
         version: String,
-        /// What does not fit.
+        /// The difference.
         source: SetError,
     },
     /// There is no such interface.
@@ -31,9 +31,9 @@ pub enum TraceError {
     /// A packet cannot be as long or as short.
     #[error("a packet of {given} bytes cannot be: it has {least} at least, and 65535 at most")]
     Length {
-        /// What was asked for.
+        /// Length that was asked for.
         given: u16,
-        /// What its headers take.
+        /// Length of its headers.
         least: u16,
     },
     /// A process asks by TCP or UDP alone.

@@ -1,4 +1,4 @@
-//! What a program did, read from its looks into tables and from what it left there.
+//! Deeds of a program, read from its looks into tables and from what it left there.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// What a program was seen to do.
+/// Deeds of a program.
 pub(crate) struct Seen<'a> {
     pub(crate) deeds: &'a [Deed],
     /// The packet's ends and its protocol.

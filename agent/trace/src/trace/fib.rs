@@ -14,7 +14,7 @@ use crate::dump::{
     record::Dump,
 };
 
-/// What `bpf_fib_lookup` returns (`linux/bpf.h`).
+/// Results of `bpf_fib_lookup` (`linux/bpf.h`).
 pub(crate) mod result {
     pub(crate) const SUCCESS: i64 = 0;
     pub(crate) const BLACKHOLE: i64 = 1;
@@ -27,14 +27,14 @@ pub(crate) mod result {
     pub(crate) const TOO_LONG: i64 = 8;
 }
 
-/// Where packets go.
+/// Way of packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found<'a> {
     /// By which route.
     pub(crate) route: &'a Route,
     /// The way that is taken of those that it has; none if it leads nowhere.
     pub(crate) hop: Option<&'a Hop>,
-    /// How many more ways it has.
+    /// Number of further ways that it has.
     pub(crate) others: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Fib<'a> {
         is_loopback || addresses.into_iter().any(|own| own.addr() == address)
     }
 
-    /// Where packets to `destination` go that come from `source`, by this interface.
+    /// Finds the way of packets to `destination` that come from `source`, by this interface.
     pub(crate) fn look_up(
         self,
         interface: u32,
@@ -141,7 +141,7 @@ impl<'a> Fib<'a> {
         }
     }
 
-    /// How long a packet may be on this way.
+    /// Returns the maximum length of a packet on this way.
     pub(crate) fn mtu(self, route: &Route, hop: &Hop) -> u32 {
         let of_link = self.link_mtu(hop);
         let longest = match route.destination {
@@ -224,7 +224,7 @@ impl<'a> Fib<'a> {
                 let own = self.interface(hop.interface);
                 let own = own.and_then(|interface| interface.link_address);
                 if length == 0 {
-                    // The link's is told to TC programs that give no length.
+                    // TC programs that give no length get the link's.
                     way.mtu = self.link_mtu(hop) as u16;
                 }
                 way.link = Some((own.map_or([0; 6], |LinkAddress(own)| own), next));

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// How long the link's header is.
+/// Length of the link's header.
 pub(super) const ETHERNET: usize = Ethernet2Header::LEN;
 const HOP_LIMIT: u8 = 64;
 
@@ -28,7 +28,7 @@ pub(crate) struct Made {
     pub(crate) length: Option<u16>,
 }
 
-/// How long headers are, from the network header on.
+/// Returns the length of headers, from the network header on.
 const fn least(to: &SocketAddr, transport: Transport) -> u16 {
     let network = if to.is_ipv4() { 20 } else { 40 };
     network
@@ -97,7 +97,7 @@ const fn ether_type(is_v6: bool) -> EtherType {
     }
 }
 
-/// The network's header, of a packet that is not to be fragmented. Whoever has the rest fills in its protocol and
+/// The network's header, of a packet that is not to be fragmented. The owner of the rest fills in its protocol and
 /// length.
 fn network(from: IpAddr, to: IpAddr) -> Result<IpHeaders, TraceError> {
     Ok(match (from, to) {

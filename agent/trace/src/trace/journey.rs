@@ -29,11 +29,11 @@ pub(crate) struct Journey<'a> {
     pub(crate) later: u64,
     /// True if the steps are wanted, beside how it ends.
     pub(crate) is_told: bool,
-    /// What happened.
+    /// Steps so far.
     pub(crate) steps: Vec<Step>,
     /// The backend that got it, if one did.
     pub(crate) backend: Option<SocketAddr>,
-    /// What the last program left with the packet.
+    /// Tag that the last program left with the packet.
     tag: u16,
     /// The index of the interface that it came in by; 0: it is a process's.
     came_by: u32,
@@ -43,10 +43,10 @@ pub(crate) struct Journey<'a> {
 /// limited by questions.
 const PACE: u64 = 1_000_000_000;
 
-/// How often a packet may meet a program: more than any way has.
+/// Maximum number of programs that a packet may meet: more than any way has.
 const MOST: usize = 8;
 
-/// Where a packet is.
+/// Place of a packet.
 enum Place<'a> {
     Driver(&'a Interface),
     Ingress(&'a Interface),
@@ -282,7 +282,7 @@ impl<'a> Journey<'a> {
         self.steps.extend(steps);
     }
 
-    /// What follows from a verdict.
+    /// Returns what follows from a verdict.
     fn after(&mut self, hook: Hook, interface: &'a Interface, outcome: &Outcome) -> Next<'a> {
         let read = Read::of_frame(&outcome.frame, interface.is_ethernet);
         if let Some(read) = read.as_ref().filter(|_| outcome.verdict != Verdict::Drop) {
@@ -358,7 +358,7 @@ impl<'a> Journey<'a> {
     }
 }
 
-/// Whom a run has chosen, and its steps if they are wanted.
+/// Returns the backend that a run has chosen, and its steps if they are wanted.
 fn follow<F: Shown>(run: &Run<'_>, is_told: bool) -> (Option<SocketAddr>, Vec<Step>) {
     let steps = if is_told {
         run.steps::<F>()
@@ -368,7 +368,7 @@ fn follow<F: Shown>(run: &Run<'_>, is_told: bool) -> (Option<SocketAddr>, Vec<St
     (run.chosen::<F>().map(|target| target.address), steps)
 }
 
-/// What follows a program.
+/// Successor of a program.
 enum Next<'a> {
     On,
     Out(&'a Interface),

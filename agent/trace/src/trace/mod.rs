@@ -1,4 +1,4 @@
-//! Running the programs on a packet, and saying in words what they did.
+//! Running the programs on a packet, and describing in words what they did.
 
 mod answers;
 mod call;

@@ -1,4 +1,4 @@
-//! Which packet is asked about.
+//! A question about a packet.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ pub struct Question {
     pub from_port: u16,
     /// To where.
     pub to: SocketAddr,
-    /// What is carried.
+    /// Transport that the packet carries.
     pub transport: Transport,
     /// By which interface it comes in; `None`: the one that the route back to its sender leads to, or none if
     /// its sender is a process of the node.
@@ -25,13 +25,13 @@ pub struct Question {
     /// It is not a packet that is asked about but a system call of a process in a network namespace of its own,
     /// a pod's.
     pub by_socket: bool,
-    /// How long the packet is, from its IP header on; `None`: as short as it can be.
+    /// Length of the packet, from its IP header on; `None`: as short as it can be.
     pub length: Option<u16>,
-    /// How many packets, of differing source ports, the first of which has [`Self::from_port`].
+    /// Number of packets, of differing source ports, the first of which has [`Self::from_port`].
     pub count: u32,
 }
 
-/// What a packet carries.
+/// Transport of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// A segment with these flags.
@@ -58,7 +58,7 @@ impl Transport {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// What begins a connection.
+    /// Flag that begins a connection.
     pub const SYN: Self = Self(2);
 
     const NAMES: [(&str, u8); 6] = [

@@ -1,4 +1,4 @@
-//! What a node would do with a packet.
+//! Outcome of a packet at a node.
 
 use std::{
     collections::BTreeMap,
@@ -32,14 +32,14 @@ use crate::{
     },
 };
 
-/// What a node would do with a packet.
+/// Outcome of a packet at a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trace {
     /// The packet, in words.
     pub packet: String,
-    /// What would happen, in order.
+    /// Steps that would happen, in order.
     pub steps: Vec<Told>,
-    /// How it would end.
+    /// End of the packet.
     pub end: End,
     /// The packet as it would leave or be delivered, as hexadecimal digits, with the link's header if it has one;
     /// none if none does.
@@ -47,7 +47,7 @@ pub struct Trace {
     /// Of several packets, how many each backend would get, and how they would end, the most first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub distribution: Vec<Part>,
-    /// What is not told here, and might matter.
+    /// Facts that are not shown here, and might matter.
     pub remarks: Vec<String>,
 }
 
@@ -64,15 +64,15 @@ pub struct Told {
 /// A part of several packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// Who would get them; none: nobody.
+    /// Backend that would get them; none: no backend.
     pub backend: Option<SocketAddr>,
-    /// How they would end.
+    /// End of these packets.
     pub end: End,
-    /// How many.
+    /// Number of packets.
     pub packets: u32,
 }
 
-/// What the node would do with a packet. Nothing is changed by it: programs and tables are copies.
+/// Returns the outcome of a packet at the node. Nothing is changed by it: programs and tables are copies.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What the kernel's stack does with packets: where they are routed to, and whether they get there.
+//! The kernel's stack: the routes of packets, and whether packets reach their destinations.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl<'a> Journey<'a> {
-    /// What the kernel's stack does with a packet.
+    /// Follows a packet through the kernel's stack.
     pub(super) fn route(
         &mut self,
         from: Option<&Interface>,

@@ -12,27 +12,27 @@ pub enum Step {
     Hook {
         /// The interface; none: the system call of a process.
         interface: Option<String>,
-        /// Which hook.
+        /// The hook.
         hook: Hook,
     },
     /// There is none where it comes by.
     NoProgram {
         /// The interface.
         interface: String,
-        /// Which hook.
+        /// The hook.
         hook: Hook,
     },
     /// It is of a connection that is known.
     Connection {
-        /// Who began it.
+        /// Client that began it.
         client: SocketAddr,
-        /// What the client asked for.
+        /// Frontend that the client asked for.
         frontend: SocketAddr,
         /// From where the client's packets go on.
         source: SocketAddr,
-        /// Who answers.
+        /// Backend that answers.
         backend: SocketAddr,
-        /// How far it is.
+        /// State of the connection.
         state: String,
         /// True if the packet is the backend's.
         is_reply: bool,
@@ -61,32 +61,32 @@ pub enum Step {
     },
     /// It is for no frontend.
     NoFrontend {
-        /// Where to it is.
+        /// Destination of the packet.
         address: SocketAddr,
     },
     /// The frontend is for others alone.
     NotForClient,
-    /// Whether the client is in the frontend's source ranges.
+    /// Check of the client against the frontend's source ranges.
     SourceRanges {
         /// True if it is.
         is_in: bool,
     },
     /// Among whom is chosen.
     Set {
-        /// Which set.
+        /// The set.
         set: Set,
         /// Why this one.
         why: String,
-        /// Those with a share.
+        /// Backends with a share.
         backends: Vec<Member>,
         /// The share that is refused.
         refused: f64,
     },
-    /// Who is chosen.
+    /// The choice of a backend.
     Choice {
         /// The backend.
         backend: SocketAddr,
-        /// How.
+        /// Method of the choice.
         how: How,
         /// True if it is on this node.
         is_local: bool,
@@ -102,22 +102,22 @@ pub enum Step {
     Source {
         /// The client's address, or another.
         source: SocketAddr,
-        /// What is done.
+        /// Change of the source.
         change: SourceChange,
         /// Why.
         why: String,
     },
     /// A route was asked for.
     Route {
-        /// Where to.
+        /// Destination.
         to: IpAddr,
         /// By which interface, if there is a way.
         interface: Option<String>,
         /// The next hop, if it is another one.
         gateway: Option<IpAddr>,
-        /// How long a packet may be there.
+        /// Maximum length of a packet there.
         mtu: Option<u32>,
-        /// What is wrong, or what else is to be known.
+        /// A fault, or another fact to be known.
         remark: Option<String>,
     },
     /// The packet is put into another one.
@@ -137,19 +137,19 @@ pub enum Step {
         /// The counter's name.
         name: String,
     },
-    /// What the program decides.
+    /// Verdict of the program.
     Verdict {
         /// In words.
         verdict: String,
     },
     /// The kernel's stack has it.
     Stack {
-        /// What becomes of it there.
+        /// Outcome of the packet there.
         fate: String,
     },
     /// The address that the process's socket is connected to, or sends to.
     Socket {
-        /// Which.
+        /// The address and port.
         to: SocketAddr,
     },
 }
@@ -186,7 +186,7 @@ pub enum Hook {
 pub enum Set {
     /// All usable ones.
     Cluster,
-    /// Those of this node.
+    /// Backends of this node.
     Local,
 }
 
@@ -203,7 +203,7 @@ pub struct Member {
     pub is_local: bool,
 }
 
-/// How a backend is chosen.
+/// Method by which a backend is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
@@ -217,7 +217,7 @@ pub enum How {
     Affinity,
 }
 
-/// What becomes of the source.
+/// Change of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceChange {
@@ -229,7 +229,7 @@ pub enum SourceChange {
     Hairpin,
 }
 
-/// How it ends.
+/// End of a packet or a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -239,7 +239,7 @@ pub enum End {
     Delivered,
     /// It is dropped.
     Dropped,
-    /// Its sender is told that it does not get there.
+    /// Its sender gets an error: it does not get there.
     Rejected,
     /// A system call goes on.
     GoesOn,

@@ -1,4 +1,4 @@
-//! What the programs have found in their tables, in the tables' own words.
+//! Findings of the programs in their tables, in the tables' own words.
 
 use std::{
     collections::BTreeMap,
@@ -66,11 +66,11 @@ pub(crate) fn target<F: Shown>(programs: &Programs, index: u32) -> Option<Target
     })
 }
 
-/// Whom new connections get, each by its index with its share of them; [`Slot::REFUSED`] is nobody.
+/// Backends of new connections, each by its index with its share of them; [`Slot::REFUSED`] is no backend.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shares(pub(crate) BTreeMap<u32, f64>);
 
-/// How many slots or entries are read at most.
+/// Maximum number of slots or entries that are read.
 const MOST: u32 = Cell::MAX_COUNT;
 
 /// The shares of a frontend with this cell, and for how many seconds clients stay.

@@ -71,7 +71,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Which connection it is.
+/// Writes the connection.
 fn connection(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match step {
         Step::Connection {
@@ -100,7 +100,7 @@ fn connection(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// What is asked for.
+/// Writes the frontend.
 fn frontend(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match step {
         Step::Frontend {
@@ -141,7 +141,7 @@ fn frontend(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Who is chosen.
+/// Writes the choice.
 fn choice(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match step {
         Step::Set {
@@ -197,7 +197,7 @@ fn choice(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Where to, and from where.
+/// Writes the destination and the source.
 fn way(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match step {
         Step::Source {

@@ -113,7 +113,7 @@ fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
     let mut next = 10 * HALVES;
     let mut shaking: Vec<Connection<V4>> = Vec::new();
     for tick in 1..40 * SECOND {
-        // Who has knocked in the tick before, is answered in this one.
+        // A client that has knocked in the tick before is answered in this one.
         for new in shaking.drain(..) {
             assert!(
                 establish(&heap, &new, tick),
@@ -137,7 +137,7 @@ fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
     check(&heap.table());
 }
 
-/// A client that both sides have heard, and whom somebody's reset has met.
+/// A client that both sides have heard, and whose connection had a reset of unknown origin.
 fn reset(heap: &Heap<V4>, new: &Connection<V4>, now: u32) {
     let table = heap.table();
     let hit = looked_up(&table, &new.forward, false, now).unwrap();
@@ -147,7 +147,7 @@ fn reset(heap: &Heap<V4>, new: &Connection<V4>, now: u32) {
 #[test]
 fn a_reset_alone_costs_no_connection_its_slot_in_a_flood() {
     const HALVES: u32 = 1 << 12;
-    // How much of the table is established, in eighths, and how fast the flood turns over the rest.
+    // The part of the table that is established, in eighths, and the speed at which the flood turns over the rest.
     for (eighths, seconds) in [(1, 5), (5, 5), (8, 5), (5, 1)] {
         let heap = Heap::<V4>::for_halves(HALVES);
         let open: Vec<_> = (0..HALVES / 2 / 8 * eighths).map(numbered).collect();
@@ -246,7 +246,7 @@ fn passes(heap: &Heap<V4>, key: &Key<V4>, now: u32) -> bool {
 fn a_flow_that_goes_on_after_a_silence_stays_until_it_is_answered() {
     const HALVES: u32 = 1 << 10;
     const A_TICK: u32 = HALVES / 64;
-    // How many others begin while an answer is on its way.
+    // Number of others that begin while an answer is on its way.
     const MEANWHILE: u32 = 8;
     let heap = Heap::<V4>::for_halves(HALVES);
     let mut next = 0;
@@ -282,7 +282,7 @@ fn flows_of_one_way_let_new_ones_in() {
     let heap = Heap::<V4>::for_halves(HALVES);
     let flows: Vec<_> = (0..HALVES).map(flow).collect();
     for tick in 0..60 * SECOND {
-        // Nobody answers, and none of them is silent.
+        // No backend answers, and none of them is silent.
         for flow in &flows {
             if !passes(&heap, &flow.forward, tick) {
                 assert_eq!(heap.table().open(flow, tick), Ok(()), "tick {tick}");

@@ -1,4 +1,4 @@
-//! What holds of a table whenever nobody is at work in it.
+//! Invariants of a table while no thread is at work in it.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
@@ -9,7 +9,7 @@ use crate::connections::{
 };
 
 /// Checks the table: no slot is held; halves come in pairs that refer to each other; each key is there
-/// once; hints lead to the halves that are away from home, and to nothing else. Gives the number of
+/// once; hints lead to the halves that are away from home, and to nothing else. Returns the number of
 /// connections.
 pub(crate) fn check<M: Memory>(table: &Table<'_, M>) -> usize {
     let slots: Vec<M::Slot> = (0..)

@@ -86,7 +86,7 @@ impl<F: Wide> Heap<F> {
         }
     }
 
-    /// Somebody else writes zeros into a slot.
+    /// Writes zeros into a slot, as another program would.
     pub(crate) fn zero(&self, index: u32) {
         let begin = index as usize * F::SLOT_WORDS;
         for word in &self.words[begin..begin + F::SLOT_WORDS] {

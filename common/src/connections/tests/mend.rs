@@ -1,4 +1,4 @@
-//! Connections of which somebody else has overwritten a half.
+//! Connections of which another program has overwritten a half.
 
 use alloc::vec::Vec;
 

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What happens.
+/// An event.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A client's packet, which opens its flow to this backend if it has none.

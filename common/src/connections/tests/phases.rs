@@ -1,4 +1,4 @@
-//! What connections become by their packets and by time.
+//! The phases of connections by their packets and by time.
 
 use crate::{
     SCTP, TCP, Tuple, UDP, V4, V6,
@@ -205,7 +205,7 @@ fn a_reset_connection_whose_time_is_over_is_revived_or_makes_room_for_the_next()
 fn a_connection_that_both_have_ended_is_forgotten() {
     for sides in [[Role::Forward, Role::Reply], [Role::Reply, Role::Forward]] {
         let mut world = established();
-        // Each acknowledges what the other has said.
+        // Each acknowledges the other's data.
         let fin = |role| match role {
             Role::Forward => Signal::acknowledge(600).with_fin(700),
             Role::Reply => Signal::acknowledge(700).with_fin(600),

@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// What acknowledges the SYN that the connection began with, and its FIN.
+/// The acknowledgment numbers for the SYN that the connection began with, and for its FIN.
 const OPENED: u32 = 101;
 const ENDED: u32 = 701;
 /// The number of another SYN.

@@ -288,7 +288,7 @@ fn broken(slots: usize, of: &Connection<V4>) -> Tracked {
     table
 }
 
-/// What the client's next packet does.
+/// Mends the connection as the client's next packet does.
 fn mend(table: &Tracked, of: &Connection<V4>) -> bool {
     table.find_half(&of.forward).is_some_and(|half| {
         let version = half.meta.version();

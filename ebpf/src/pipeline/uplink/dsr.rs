@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Sends the packet on if it is one for a backend elsewhere of a frontend in mode dsr; `None` if it is as for
-/// any other frontend. `located`: what [`crate::maps::dsr::located`] said.
+/// any other frontend. `located`: the result of [`crate::maps::dsr::located`].
 #[inline(always)]
 pub(crate) fn handle<F: Routed + Maglev>(context: &impl Access, located: u64) -> Option<Verdict> {
     match protocol::<F>(context, Link::Ethernet) {

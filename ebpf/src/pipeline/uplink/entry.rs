@@ -1,4 +1,4 @@
-//! Where the XDP program begins.
+//! Entry of the XDP program.
 
 use shunt_common::{Counter, V4, V6, dsr::NONE, registry::Packets};
 

@@ -1,5 +1,5 @@
 //! Packets of no connection that we know, and that may begin one: to a backend elsewhere they go on from here,
-//! and nobody else sees those that are dropped or rejected.
+//! and no other program sees those that are dropped or rejected.
 
 use shunt_common::{Backend, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
 
@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// What becomes of a packet of no connection that we know.
+/// Outcome of a packet of no connection that we know.
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
     Verdict(Verdict),
@@ -65,7 +65,7 @@ impl Fate {
         }
     }
 
-    /// What a BPF subprogram has returned.
+    /// Reads the value that a BPF subprogram has returned.
     #[inline(always)]
     pub(crate) fn from_value(value: u64) -> Self {
         let low = value as u32;
@@ -218,7 +218,7 @@ pub(crate) fn arrival<F: Routed>() -> Option<&'static mut Arrival<F>> {
     Some(unsafe { &mut *arrival })
 }
 
-/// Reads a packet whose transport header is a `T` into `packet`. Gives whether it is all there and may begin
+/// Reads a packet whose transport header is a `T` into `packet`. Returns whether it is all there and may begin
 /// a connection.
 #[inline(always)]
 fn read<F: Routed, T: SegmentMut>(
@@ -240,7 +240,7 @@ fn read<F: Routed, T: SegmentMut>(
     packet.tuple.source_port = transport.ports().source;
     packet.tuple.destination_port = transport.ports().destination;
     packet.signal = transport.signal(|| 0);
-    // It begins nothing, whatever else it says: the TC program knows what becomes of it.
+    // It begins nothing, whatever else it carries: the TC program knows what becomes of it.
     if packet.signal.only_answers() {
         return false;
     }

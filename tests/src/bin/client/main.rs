@@ -16,10 +16,10 @@ use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use shunt_tests::{Answer, Target, patience};
 
-/// How many bytes a request has.
+/// Size of a request, in bytes.
 const REQUEST: usize = 100;
 
-/// How long an answer may take.
+/// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The pause between two of many.
@@ -31,10 +31,10 @@ const LONGEST_REPLY: usize = 512;
 /// Asks one server.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How.
+    /// Kind of socket.
     #[arg(value_enum)]
     way: Way,
-    /// Whom: an address and a port.
+    /// Target: an address and a port.
     target: SocketAddr,
     /// Again and again, until standard input ends. Prints a line each time: `ok`, or what is wrong.
     #[arg(long)]
@@ -105,12 +105,12 @@ fn ask_until_end(way: Way, target: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Who answered, whom that saw, and whom our socket takes for the other end.
+/// Returns the name of the backend that answered, its peer, the client that it saw, and the other end of our socket.
 fn said(answer: &Answer, other_end: SocketAddr) -> Value {
     json!({ "name": answer.name, "peer": answer.peer, "client": answer.client, "from": other_end })
 }
 
-/// A UDP socket for whoever has an address of this family.
+/// A UDP socket for servers with an address of this family.
 fn unconnected(target: SocketAddr) -> Result<UdpSocket> {
     let socket = match target {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),

@@ -20,7 +20,7 @@ use crate::{
 /// The weights of the service and of its canary, in percent, one after the other.
 const WEIGHTS: [[u32; 2]; 3] = [[100, 0], [90, 10], [0, 100]];
 
-/// How many standard deviations a share may be off: by chance once in 5 * 10^8 runs.
+/// Limit of a share's deviation, in standard deviations: exceeded by chance once in 5 * 10^8 runs.
 const DEVIATIONS: f64 = 6.0;
 
 /// A service that keeps all endpoints but one, and its canary, which has that one.
@@ -28,7 +28,7 @@ struct RollOut {
     service: Service,
     canary: Service,
     port: String,
-    /// Where connections of the canary go.
+    /// Endpoint of the canary's connections.
     endpoint: SocketAddr,
 }
 
@@ -125,7 +125,7 @@ impl RollOut {
         })
     }
 
-    /// The event that gives the service and the canary these weights.
+    /// The event that sets these weights of the service and the canary.
     fn event(&self, [own, new]: [u32; 2]) -> Result<EventLine> {
         let Self {
             service,
@@ -143,7 +143,7 @@ impl RollOut {
         EventLine::with_service("UpdateService", &raw.try_into()?)
     }
 
-    /// Says what came of a phase, and whether that fits its weights.
+    /// Reports the result of a phase, and whether that fits its weights.
     fn judge(
         &self,
         progress: &Progress,

@@ -17,17 +17,17 @@ use shunt_tests::{
 
 use crate::progress::Progress;
 
-/// Where the pods serve, and where clients find them.
+/// Port of the pods, and address for clients.
 const SERVED: u16 = 8080;
 const VIP: &str = "10.200.0.1";
 
 /// The configuration of the agent.
 const FRONTENDS: &str = "[[frontend]]\nservice = \"web\"\nvip = \"10.200.0.1\"\nport = 80\n";
 
-/// How long a change may take to get to the clients.
+/// Time that a change may take to reach the clients.
 const SOON: Duration = Duration::from_secs(20);
 
-/// What is tried, one after the other: what happens, to whom, and who answers then.
+/// The steps, one after the other: the event, its pod, the check's status, and the pods that answer then.
 const STEPS: [(&str, &str, &str, &[&str]); 6] = [
     ("pod-a is registered", "pod-a", "passing", &["pod-a"]),
     (
@@ -57,7 +57,7 @@ const STEPS: [(&str, &str, &str, &[&str]); 6] = [
     ("pod-b is deregistered", "pod-b", "", &["pod-a", "pod-d"]),
 ];
 
-/// Shows all of it, with this agent and this Consul. Gives whether all went as it should.
+/// Shows all of it, with this agent and this Consul. Returns whether all went as it should.
 pub(crate) fn demonstrate(agent: &Path, consul: &Path, connections: u32) -> Result<bool> {
     let progress = Progress::start();
     progress.say("sandbox", "two nodes, their pods and a client outside");

@@ -22,10 +22,10 @@ use crate::{
 /// A frontend that is gone may not answer; an answer would be there long before.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// How many new connections show that a service is back.
+/// Number of new connections that show that a service is back.
 const SOME: u32 = 20;
 
-/// Removes a backend of one service, gives another one more weight, brings all back, and deletes
+/// Removes a backend of one service, raises another one's weight, brings all back, and deletes
 /// another service and adds it again, all under traffic.
 pub(crate) fn change_under_traffic(
     progress: &Progress,

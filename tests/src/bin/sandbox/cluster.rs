@@ -1,4 +1,4 @@
-//! The sandbox with its servers, the agent, and what the agent was told.
+//! The sandbox with its servers, the agent, and the agent's events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +36,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Builds the sandbox, starts servers where the events have backends, starts the agent and
-    /// tells it the events. Its page, if it is to have one, is at this port of 127.0.0.1.
+    /// sends it the events. Its page, if it is to have one, is at this port of 127.0.0.1.
     pub(crate) fn build(
         progress: &Progress,
         binary: &Path,
@@ -107,7 +107,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Tells the agent one event and waits until it has taken effect.
+    /// Sends the agent one event and waits until it has taken effect.
     pub(crate) fn apply(&mut self, progress: &Progress, line: &EventLine) -> Result<()> {
         self.events += 1;
         match self.agent.apply(&line.text)? {
@@ -140,7 +140,7 @@ impl Cluster {
         &self.binary
     }
 
-    /// Where the agent's page is, if it has one.
+    /// Returns the address of the agent's page, if it has one.
     pub(crate) fn page(&self) -> Option<SocketAddr> {
         self.page.as_ref().map(Forward::address)
     }
@@ -157,7 +157,7 @@ impl Cluster {
         &self.model
     }
 
-    /// Who asks.
+    /// Returns the clients.
     pub(crate) fn clients(&self) -> impl Iterator<Item = Client> + use<> {
         let has_sockets = self.has_sockets;
         [Client::Pod, Client::Node, Client::Outside]
@@ -165,7 +165,7 @@ impl Cluster {
             .filter(move |client| *client != Client::Node || has_sockets)
     }
 
-    /// Where a client runs.
+    /// Returns the namespace that a client runs in.
     pub(crate) fn namespace(&self, client: Client) -> &Namespace {
         match client {
             Client::Pod => self.sandbox.pod("pod-c").namespace(),

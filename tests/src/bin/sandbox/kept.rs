@@ -30,7 +30,7 @@ pub(crate) fn wait(cluster: &Cluster) {
     drop(traffic);
 }
 
-/// Has a script of node's look at the page while there is traffic. Gives whether it was content.
+/// Has a script of node's look at the page while there is traffic. Returns whether it was content.
 pub(crate) fn visit(cluster: &Cluster, script: &Path) -> Result<bool> {
     let page = cluster.page().context("there is no page to visit")?;
     let _traffic = Trickle::start(cluster);

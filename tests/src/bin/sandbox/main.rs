@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether every connection was answered as the events say.
+/// Returns whether every connection was answered by the events.
 fn try_in_sandbox(options: &Options) -> Result<bool> {
     if !is_root() {
         bail!("network namespaces need root: run it as root or with sudo");

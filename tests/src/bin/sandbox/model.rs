@@ -1,4 +1,4 @@
-//! Which backends may answer at which frontend, by the events so far.
+//! The backends that may answer at each frontend, by the events so far.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use shunt_tests::{Transport, addresses};
 
 use crate::event::{Backend, Event, Protocol, Service, ServiceId, TrafficPolicy};
 
-/// Where a connection comes from.
+/// The place that a connection comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     /// The client pod on this node.
@@ -97,7 +97,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// What holds after one more event.
+    /// Applies one more event.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Resync { node_ips, services } => {

@@ -1,4 +1,4 @@
-//! What happens now, for a person who watches.
+//! A display of the events at the moment, for a person who watches.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ impl Progress {
     pub(crate) fn say(&self, part: &str, what: impl fmt::Display) {
         let seconds = self.0.elapsed().as_secs_f64();
         let mut out = io::stdout().lock();
-        // Nobody reads any more: the exit status still counts.
+        // The reader is gone: the exit status still counts.
         drop(writeln!(out, "[{seconds:5.1} s] {part:<8} {what}"));
     }
 

@@ -1,4 +1,4 @@
-//! What came of it, as a person wants to see it.
+//! The results, for a person.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::model::{Client, Frontend};
 /// once in so many runs.
 const CHANCE: f64 = 1e9;
 
-/// When the traffic ran.
+/// The stage in which the traffic ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// While nothing changed.
@@ -73,7 +73,7 @@ impl Report {
     }
 
     /// The answers must be from the frontend's backends, and from all of them unless there were
-    /// too few connections to tell.
+    /// too few connections for that.
     pub(crate) fn check_shares(&mut self, frontend: &Frontend, tally: &Tally) {
         for backend in tally.backends() {
             if !frontend.weights.contains_key(&backend) {

@@ -1,4 +1,4 @@
-//! Traffic for whoever looks on: every client asks every frontend that it can use, at a pace of its own
+//! Traffic for onlookers: every client sends to every frontend that it can use, at a pace of its own
 //! that swells and ebbs.
 
 use std::{
@@ -17,10 +17,10 @@ use crate::{cluster::Cluster, steady::REQUEST};
 /// The shortest pause between two connections of a client; the next client's is longer.
 const PAUSE: Duration = Duration::from_millis(12);
 
-/// How much longer.
+/// The difference between the pauses of two clients.
 const STEP: Duration = Duration::from_millis(9);
 
-/// How long it takes to swell and to ebb.
+/// Period of the swell and ebb.
 const TIDE: Duration = Duration::from_secs(40);
 
 /// The traffic, as long as this is not dropped.
@@ -63,7 +63,7 @@ impl Drop for Trickle {
 fn ask(target: &Target, pause: Duration, stop: &AtomicBool) {
     let begin = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        // Whether it is answered, whoever looks on sees.
+        // An onlooker sees whether it is answered.
         drop(target.ask(REQUEST));
         let turns = begin.elapsed().as_secs_f64() / TIDE.as_secs_f64();
         // Each at another time.

@@ -1,4 +1,4 @@
-//! Who has had the processors.
+//! Use of the processors.
 
 use std::{
     fs,
@@ -7,10 +7,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// How often the kernel's clock ticks in its statistics (`USER_HZ`).
+/// Frequency of the kernel's clock in its statistics (`USER_HZ`), in hertz.
 const TICKS: f64 = 100.0;
 
-/// What the processors had done by a moment, in ticks of all of them together.
+/// Work of the processors up to a moment, in ticks of all of them together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Processors {
     at: Instant,
@@ -19,12 +19,12 @@ pub(crate) struct Processors {
     interrupts: u64,
     stolen: u64,
     ours: u64,
-    /// Packets that found no room in a processor's queue: lost before anybody translates.
+    /// Packets that found no room in a processor's queue: lost before any translation.
     crowded_out: u64,
 }
 
 impl Processors {
-    /// What they have done so far.
+    /// Reads their work so far.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Processors {
         })
     }
 
-    /// What they have done since `earlier`, as one would say it. `agent` is what agents had.
+    /// Returns their work since `earlier`, in words. `agent` is the agents' part of it.
     pub(crate) fn since(self, earlier: Self, agent: u64) -> String {
         let wall = self
             .at

@@ -1,4 +1,4 @@
-//! What else happens to a node: its agent dies, its services change, interfaces come and go.
+//! Further events on a node: its agent dies, its services change, interfaces come and go.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use crate::{
     translator::Translator,
 };
 
-/// How often backends of a service come and go.
+/// Interval of the changes of a service's backends.
 const CHANGE: Duration = Duration::from_millis(500);
 
-/// How often interfaces come and go.
+/// Interval of the changes of interfaces.
 const CHURN: Duration = Duration::from_secs(1);
 
-/// How many interfaces come at a time. They go at the next time.
+/// Number of interfaces that come at a time. They go at the next time.
 const INTERFACES: usize = 4;
 
-/// How long an agent lives, and how long there is none: another time each.
+/// Lifetime of an agent, and pauses between two: another one each time.
 const LIFE: Duration = Duration::from_secs(5);
 const DEATHS: [Duration; 4] = [
     Duration::from_millis(500),
@@ -28,7 +28,7 @@ const DEATHS: [Duration; 4] = [
     Duration::from_secs(20),
 ];
 
-/// What has happened.
+/// Numbers of the events so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Happened {
     pub(crate) deaths: usize,
@@ -36,14 +36,14 @@ pub(crate) struct Happened {
     pub(crate) interfaces: usize,
 }
 
-/// What happens, by the clock.
+/// The events, by the clock.
 pub(crate) struct Disturbance<'a> {
     translator: Translator<'a>,
     node: &'a Namespace,
     random: Random,
     change: Instant,
     churn: Instant,
-    /// When the agent dies, or the next one begins.
+    /// Time at which the agent dies, or the next one begins.
     fate: Instant,
     alive: bool,
     there: Vec<String>,
@@ -67,12 +67,12 @@ impl<'a> Disturbance<'a> {
         }
     }
 
-    /// What translates.
+    /// Returns the translator.
     pub(crate) const fn translator(&mut self) -> &mut Translator<'a> {
         &mut self.translator
     }
 
-    /// What has happened so far.
+    /// Returns the numbers of the events so far.
     pub(crate) const fn happened(&self) -> Happened {
         self.happened
     }

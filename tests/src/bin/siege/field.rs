@@ -1,12 +1,11 @@
-//! Where the siege takes place: the sandbox, a client far away, and a world outside that answers
-//! nobody.
+//! The field of the siege: the sandbox, a client far away, and a world outside that never answers.
 //!
 //! ```text
 //!   far ~~ 100 ms each way ~~ outside ---- node ---- node2
 //! ```
 //!
 //! Floods come from `outside`, with the addresses of a network that `outside` is the way to, and
-//! where nobody is: what is sent there is lost without a word.
+//! which has no hosts: what is sent there is lost without an error.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -15,7 +14,7 @@ use shunt_tests::{FarWorld, Namespace, Random, Sandbox, addresses, nobody};
 
 use crate::services::{BACKENDS, SERVED, SINK};
 
-/// Of which family everything is.
+/// Address family of a siege.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -31,7 +30,7 @@ impl Family {
         }
     }
 
-    /// An address of nobody's.
+    /// An address without a host.
     pub(crate) fn nobody(self, random: &mut Random) -> IpAddr {
         nobody(self == Self::V6, random)
     }
@@ -75,17 +74,17 @@ impl Field {
         self.sandbox.node()
     }
 
-    /// Where the client pod is.
+    /// Returns the client pod's namespace.
     pub(crate) fn pod(&self) -> &Namespace {
         self.sandbox.pod("pod-c").namespace()
     }
 
-    /// Where clients and floods outside are.
+    /// Returns the namespace of clients and floods outside.
     pub(crate) const fn outside(&self) -> &Namespace {
         self.sandbox.outside()
     }
 
-    /// Where the far client is.
+    /// Returns the far client's namespace.
     pub(crate) const fn far(&self) -> &Namespace {
         self.far.client()
     }

@@ -1,4 +1,4 @@
-//! Floods: packets of nobody's, as fast as one likes.
+//! Floods: packets without a real sender, at any rate.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use crate::{
     services::Service,
 };
 
-/// What a flood consists of.
+/// The packets of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// SYNs from random sources.
@@ -30,9 +30,9 @@ enum Kind {
     SynAndAck,
     /// ACKs from random sources, of no connection.
     Ack,
-    /// Datagrams from random sources, which nobody answers.
+    /// Datagrams from random sources, which get no answer.
     Udp,
-    /// Datagrams from random ports of a pod, which nobody answers.
+    /// Datagrams from random ports of a pod, which get no answer.
     UdpOfPod,
     /// Resets of open connections, with random sequence numbers.
     Reset,
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// What came of a flood.
+/// Result of a flood.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flooded {
     pub(crate) name: &'static str,
@@ -79,7 +79,7 @@ pub(crate) struct Flooded {
     pub(crate) sent: u64,
     /// Packets that the sender's kernel refused.
     pub(crate) refused: u64,
-    /// How long it went.
+    /// Duration of the flood.
     pub(crate) time: Duration,
 }
 
@@ -98,7 +98,7 @@ struct Flood {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What was sent so far.
+/// Numbers of packets so far.
 #[derive(Debug, Default)]
 struct Sent {
     sent: AtomicU64,
@@ -232,7 +232,7 @@ impl Sender {
         }
     }
 
-    /// Sends the next packets; gives how many.
+    /// Sends the next packets; returns how many.
     fn send(&mut self, sent: &Sent) -> u32 {
         let (packets, count) = self.next();
         for packet in packets.into_iter().take(count as usize) {

@@ -35,7 +35,7 @@ struct Options {
     /// The agent's binary
     #[arg(long, value_name = "PATH")]
     agent: PathBuf,
-    /// How long it takes
+    /// Duration in minutes
     #[arg(long, value_name = "N", default_value_t = 5)]
     minutes: u64,
     /// The same in seconds, instead
@@ -50,7 +50,7 @@ struct Options {
     /// The same siege on kube-proxy's rules, afterwards
     #[arg(long, value_enum, value_name = "RULES")]
     against: Option<Rules>,
-    /// What the random numbers begin with
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Show the agents' logs at the end

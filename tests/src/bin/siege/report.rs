@@ -1,4 +1,4 @@
-//! What came of a siege.
+//! Report of a siege.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -6,32 +6,32 @@ use shunt_tests::{Table, duration_text};
 
 use crate::{disturbance::Happened, flood::Flooded, honest::Ledger};
 
-/// How many failures are shown one by one.
+/// Number of failures that are shown one by one.
 const SHOWN: usize = 20;
 
-/// What came of a siege.
+/// Report of a siege.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) name: &'static str,
-    /// How long the floods went.
+    /// Duration of the floods.
     pub(crate) time: Duration,
     pub(crate) ledgers: Vec<Ledger>,
     pub(crate) floods: Vec<Flooded>,
     pub(crate) happened: Happened,
-    /// What was counted as dropped or given up.
+    /// Counts of packets dropped and connections given up.
     pub(crate) counted: BTreeMap<String, u64>,
-    /// Who has had the processors.
+    /// Use of the processors.
     pub(crate) processors: String,
 }
 
 impl Report {
-    /// How many operations of honest clients failed.
+    /// Returns the number of honest clients' operations that failed.
     pub(crate) fn failures(&self) -> usize {
         let failed = self.ledgers.iter().map(|ledger| ledger.failures().len());
         failed.sum()
     }
 
-    /// How many went well.
+    /// Returns the number of operations that went well.
     fn served(&self) -> u64 {
         self.ledgers.iter().map(Ledger::count).sum()
     }

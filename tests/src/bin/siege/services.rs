@@ -31,18 +31,18 @@ pub(crate) struct Service {
     host: u8,
     node_port: u16,
     served: u16,
-    /// Which of [`BACKENDS`] it has.
+    /// True for each of [`BACKENDS`] that it has.
     backends: [bool; BACKENDS.len()],
 }
 
 impl Service {
-    /// What honest TCP clients use.
+    /// The service of honest TCP clients.
     pub(crate) const WEB: Self = Self::new("web", Transport::Tcp, 10, 30_080, SERVED);
-    /// What honest UDP clients use.
+    /// The service of honest UDP clients.
     pub(crate) const DNS: Self = Self::new("dns", Transport::Udp, 11, 30_053, SERVED);
-    /// UDP that nobody answers.
+    /// UDP that gets no answer.
     pub(crate) const UNANSWERED: Self = Self::new("unanswered", Transport::Udp, 12, 30_009, SINK);
-    /// TCP that nobody listens to.
+    /// TCP without a listener.
     pub(crate) const CLOSED: Self = Self::new("closed", Transport::Tcp, 13, 30_010, SINK);
 
     /// All of them.
@@ -134,7 +134,7 @@ impl Service {
     }
 }
 
-/// What kube-proxy knows of the node.
+/// Returns kube-proxy's view of the node.
 pub(crate) fn node() -> rulesets::Node {
     let IpAddr::V4(address) = addresses::NODE else {
         unreachable!("the nodes have IPv4 addresses")

@@ -20,16 +20,16 @@ use crate::{
     translator::{Kind, Translator},
 };
 
-/// How long clients are left in peace before the floods.
+/// Time without floods that clients have at first.
 const PEACE: Duration = Duration::from_secs(1);
 
-/// How often it says how it goes.
+/// Interval of the reports on the progress.
 const NEWS: Duration = Duration::from_secs(5);
 
-/// How often it looks what is due.
+/// Interval of the checks for what is due.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// What is to happen.
+/// Parameters of a siege.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) time: Duration,
@@ -94,6 +94,6 @@ pub(crate) fn besiege(plan: &Plan, kind: Kind) -> Result<Report> {
 }
 
 fn say(what: &str) {
-    // Nobody may be reading any more: the exit status still counts.
+    // The reader may be gone: the exit status still counts.
     drop(writeln!(io::stdout(), "siege: {what}"));
 }

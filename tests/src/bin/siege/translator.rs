@@ -1,4 +1,4 @@
-//! What translates: Shunt, or kube-proxy's rules.
+//! The translator: Shunt, or kube-proxy's rules.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
 /// Interfaces of the node that clients are behind.
 const INTERFACES: [&str; 5] = ["eth0", "eth1", "pod-a", "pod-b", "pod-c"];
 
-/// What is besieged.
+/// The translator under siege.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// The agent of this binary, with these flags.
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// What translates on the node. Dropping it ends that.
+/// The translator on the node. Dropping it ends that.
 pub(crate) struct Translator<'a> {
     kind: Kind,
     family: Family,
@@ -97,7 +97,7 @@ impl<'a> Translator<'a> {
         Ok(translator)
     }
 
-    /// What it is.
+    /// Returns its name.
     pub(crate) const fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -131,7 +131,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Says that the node has these interfaces, besides those that it had from the begin.
+    /// Reports that the node has these interfaces, besides those that it had from the begin.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl<'a> Translator<'a> {
         self.tell(&json!({ "event": "UpdateLocalFrontendIfs", "old": [], "new": new }))
     }
 
-    /// Kills the agent; gives whether there was one.
+    /// Kills the agent; returns whether there was one.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<'a> Translator<'a> {
         self.ticks + agent.map_or(0, |agent| cpu::of_process(agent.pid()))
     }
 
-    /// What it counted of connections given up and packets dropped, by what it calls them.
+    /// Returns its counts of connections given up and packets dropped, by its own names for them.
     pub(crate) fn counted(&mut self) -> BTreeMap<String, u64> {
         self.read_meters();
         if let Some(agent) = &self.agent {
@@ -278,7 +278,7 @@ impl Meters {
     }
 }
 
-/// What `shunt status` says of it.
+/// Returns the counts of `shunt status`.
 fn status(binary: &Path, socket: &Path) -> Result<BTreeMap<String, u64>> {
     let socket = socket.to_string_lossy();
     let text = run(
@@ -305,7 +305,7 @@ fn status(binary: &Path, socket: &Path) -> Result<BTreeMap<String, u64>> {
         .collect())
 }
 
-/// What the kernel's own connection tracking says of it.
+/// Returns the counts of the kernel's own connection tracking.
 fn netfilter(node: &Namespace) -> Result<BTreeMap<String, u64>> {
     let path = "/proc/net/stat/nf_conntrack";
     let text = node

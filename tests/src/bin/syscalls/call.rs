@@ -22,7 +22,7 @@ use crate::{
     reply, threads,
 };
 
-/// How long a call waits for what does not come.
+/// Time that a call waits for what does not come.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Open sockets by their names.
@@ -36,7 +36,7 @@ struct Open {
 }
 
 impl Sockets {
-    /// Makes the call of this line. Gives what came of it, in words.
+    /// Makes the call of this line. Returns the result, in words.
     pub(crate) fn call(&mut self, line: &str) -> Result<String> {
         let words: Vec<_> = line.split_whitespace().collect();
         let [call, name, arguments @ ..] = &words[..] else {

@@ -1,5 +1,5 @@
-//! A process that makes the system calls it is told, one a line of its standard input, and says for
-//! each what it gave: `ok`, a value, or the name of the error. For tests of what depends on who a
+//! A process that makes the system calls on its standard input, one a line, and prints for
+//! each its result: `ok`, a value, or the name of the error. For tests of what depends on who a
 //! process is, and on the very call.
 
 mod call;

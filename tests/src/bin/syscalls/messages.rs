@@ -37,7 +37,7 @@ pub(crate) fn sent_with_syn(socket: &Socket) -> io::Result<bool> {
     Ok(info.tcpi_options & SYN_DATA != 0)
 }
 
-/// `sendmmsg`: these datagrams, each to its address. Gives how many were sent.
+/// `sendmmsg`: these datagrams, each to its address. Returns how many were sent.
 pub(crate) fn send_many(socket: &Socket, datagrams: &[(SocketAddr, &str)]) -> io::Result<usize> {
     let addresses: Vec<SockAddr> = datagrams.iter().map(|(to, _)| (*to).into()).collect();
     let mut slices: Vec<_> = datagrams.iter().map(|(_, text)| slice(text)).collect();
@@ -133,7 +133,7 @@ fn header(slice: &mut iovec) -> mmsghdr {
     header
 }
 
-/// What a system call has given, if that is no error.
+/// Returns the result of a system call, if that is no error.
 fn checked(result: i32) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -1,4 +1,4 @@
-//! What a server of the tests has answered, in words that are the same each time.
+//! The answer of a server of the tests, in words that are the same each time.
 
 use std::net::SocketAddr;
 

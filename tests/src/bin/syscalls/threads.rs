@@ -10,7 +10,7 @@ use std::{
 use crate::messages::LONGEST_REPLY;
 
 /// Each thread asks another target so often. Whichever thread an answer comes to, it has to name the
-/// target whose question the backend had, by its CRC. Gives how many answers named another one.
+/// target whose question the backend had, by its CRC. Returns how many answers named another one.
 pub(crate) fn ask(socket: &UdpSocket, times: usize, targets: &[SocketAddr]) -> io::Result<usize> {
     let question = |target: &SocketAddr, number: usize| format!("{number} for {target}");
     let asked: HashMap<_, _> = targets

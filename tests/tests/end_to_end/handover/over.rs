@@ -12,7 +12,7 @@ use crate::{
     world::{REQUEST, Unattended, World, binary, resync_with},
 };
 
-/// How long a datagram that was answered is remembered, so that a flow with its ports is another one after that.
+/// Time for which a datagram that was answered is remembered, so that a flow with its ports is another one after that.
 const SHORT: [&str; 4] = [
     "--conntrack-udp-timeout",
     "3s",

@@ -70,7 +70,7 @@ const LARGER: [&str; 16] = [
 /// A datagram of several fragments.
 const LONG: usize = 4000;
 
-/// The flags, of which the first so many say the larger size.
+/// The flags, of which the first so many have the larger size.
 fn sizes(larger: usize) -> Vec<&'static str> {
     let sizes = FLAGS.iter().enumerate();
     let sizes = sizes.map(|(place, flag)| {
@@ -96,7 +96,7 @@ fn rooms(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
     tables.collect()
 }
 
-/// What programs have remembered in a table.
+/// Returns the programs' entries in a table.
 fn remembered<const K: usize, const V: usize>(
     pins: &PinDir,
     map: registry::Map,

@@ -1,4 +1,4 @@
-//! A client of the API, which shows what it is told as text.
+//! A client of the API, which shows its messages as text.
 
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
@@ -24,7 +24,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
 };
 
-/// How long a message may take, with much else to do on the machine.
+/// Time that a message may take, with much else to do on the machine.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The name of the service.
@@ -46,7 +46,7 @@ async fn connect(place: &str) -> Channel {
 /// A client.
 pub(super) struct Client(DestinationClient<Channel>);
 
-/// What a client follows.
+/// A stream that a client follows.
 #[derive(Debug)]
 pub(super) struct Followed<T>(Streaming<T>);
 
@@ -113,7 +113,7 @@ impl Followed<Update> {
         }
     }
 
-    /// What the next message adds, with the labels of all of it.
+    /// Returns the additions of the next message, with the labels of all of it.
     pub(super) async fn added(&mut self) -> (HashMap<String, String>, Vec<WeightedAddr>) {
         match self.message().await.update.unwrap() {
             Kind::Add(set) => (set.metric_labels, set.addrs),

@@ -1,4 +1,4 @@
-//! What those are told who follow a destination.
+//! Messages to clients that follow a destination.
 
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn an_address_that_goes_to_another_pod_is_added_and_never_removed() {
         assert_eq!(of_pod.next().await, "+10.1.1.3:9");
         assert_eq!(profiles.next().await, "unknown");
 
-        // Whoever follows hears of the agent's end, and the socket goes with it.
+        // A follower hears of the agent's end, and the socket goes with it.
         assert!(served.path().exists());
         world.agent.stop().unwrap();
         assert!(!served.path().exists());

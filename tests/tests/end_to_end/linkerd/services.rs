@@ -1,4 +1,4 @@
-//! What there is, for tests of the API.
+//! Services for tests of the API.
 
 use serde_json::{Value, json};
 use shunt_tests::SocketPath;
@@ -8,7 +8,7 @@ use crate::world::{World, resync_with};
 /// The flag that has the API served.
 pub(super) const FLAGS: [&str; 1] = ["--linkerd-api"];
 
-/// Where the API is served, as long as this is there.
+/// Socket of the API, which is served as long as this is there.
 pub(super) struct Served(SocketPath);
 
 impl Served {

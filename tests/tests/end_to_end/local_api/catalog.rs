@@ -17,7 +17,7 @@ use super::{
     place::{Place, SOON},
 };
 
-/// What is read in Consul's form.
+/// Paths of reads in Consul's form.
 const READS: [&str; 14] = [
     "/v1/health/service/web",
     "/v1/health/service/web?passing",
@@ -38,7 +38,7 @@ const READS: [&str; 14] = [
 /// Objects whose names are anything's.
 const FREE: [&str; 3] = ["Meta", "NodeMeta", "Tags"];
 
-/// What all have that are read here.
+/// Returns the services that all have that are read here.
 fn services() -> [Value; 2] {
     [
         json!({

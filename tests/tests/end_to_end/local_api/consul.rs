@@ -11,7 +11,7 @@ use shunt_tests::{consul_binary, wait_until};
 
 use super::place::{Place, SOON};
 
-/// Runs a command against the place's agent; gives whether it succeeded, and all that it said.
+/// Runs a command against the place's agent; returns whether it succeeded, and all its output.
 pub(super) fn run(consul: &Path, place: &Place, arguments: &[&str]) -> (bool, String) {
     let address = format!("unix://{}", place.kept.socket().display());
     let output = Command::new(consul)

@@ -22,7 +22,7 @@ use crate::{
     world::{REQUEST, SERVED, binary},
 };
 
-/// Where the primary serves the others, on the second node.
+/// Address where the primary serves the others, on the second node.
 const PRIMARY: &str = "192.168.16.20:8502";
 
 /// The tokens of all three.
@@ -36,7 +36,7 @@ const TOKENS: [(&str, &str); 3] = [
 const OFFERED: &str =
     "[[frontend]]\nservice = \"web\"\nvip = \"192.168.16.20\"\nport = 21500\nexport = true\n";
 
-/// `web` in dc2, which the others serve if nobody does there.
+/// `web` in dc2, which the others serve if no instance does there.
 const WANTED: &str = "[[frontend]]\nservice = \"web\"\nvip = \"10.96.0.10\"\nport = 80\n\
                       failover = [\"dc1\", \"dc3\"]\nvia = \"gateway\"\n";
 
@@ -116,7 +116,7 @@ impl Member {
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     }
 
-    /// What is read of the federation, and its index.
+    /// Reads the federation at this path, and returns it with its index.
     fn read(&self, path: &str) -> (Value, u64) {
         let answer = self.ask("GET", &format!("/v1/internal/{path}"), "");
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -157,7 +157,7 @@ impl Member {
         }
     }
 
-    /// What `shunt status` shows of the federation.
+    /// Returns the federation as `shunt status` shows it.
     fn shown(&self) -> Value {
         let socket = self.agent.as_ref().unwrap().socket();
         let status = shunt_at(socket, &["status", "-o", "json"], "").json();
@@ -223,7 +223,7 @@ impl World {
         member.put("service/register", &body.to_string());
     }
 
-    /// Waits until the client gets answers from this pod alone, or from nobody.
+    /// Waits until the client gets answers from this pod alone, or none.
     #[track_caller]
     fn is_served_by(&self, pod: Option<&str>) {
         let target = Target::tcp(VIP.parse().unwrap()).within(Duration::from_secs(1));
@@ -270,7 +270,7 @@ fn gateways_are_known_in_all_datacenters_and_the_primary_may_be_away() {
         "{shown:#}"
     );
 
-    // The own instances, then those behind the gateway, and nobody when nobody is behind it.
+    // The own instances, then those behind the gateway, and none if none is behind it.
     world.is_served_by(Some("pod-a"));
     world.dc2.put("service/deregister/pod-a", "");
     world.is_served_by(Some("pod-d"));
@@ -286,7 +286,7 @@ fn gateways_are_known_in_all_datacenters_and_the_primary_may_be_away() {
     world.dc1.put("service/maintenance/pod-d?enable=false", "");
     world.is_served_by(Some("pod-d"));
 
-    // The primary is away: everybody keeps what is known, over an end of one's own, too.
+    // The primary is away: all others keep what is known, over an end of one's own, too.
     world.dc1.kill();
     let away = world
         .dc2
@@ -300,7 +300,7 @@ fn gateways_are_known_in_all_datacenters_and_the_primary_may_be_away() {
     world.register(&world.dc2, "pod-a");
     world.is_served_by(Some("pod-a"));
 
-    // What has changed meanwhile is told when it is back.
+    // Changes meanwhile are sent when it is back.
     world.dc1.start(world.sandbox.node2());
     let changed = [("dc1", "passing"), ("dc3", "critical")];
     for member in [&world.dc1, &world.dc2, &world.dc3] {

@@ -20,10 +20,10 @@ use crate::{
     world::{REQUEST, SERVED, binary},
 };
 
-/// Where the frontend of service `web` is.
+/// Address of the frontend of service `web`.
 pub(super) const VIP: &str = "10.96.0.10:80";
 
-/// How long a change may take to get to the kernel, with much else to do on the machine.
+/// Time that a change may take to get to the kernel, with much else to do on the machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// The frontends that there are.
@@ -197,7 +197,7 @@ impl Place {
         })
     }
 
-    /// Waits until these pods, and no others, answer whoever asks the frontend.
+    /// Waits until these pods, and no others, answer the clients of the frontend.
     pub(super) fn is_served_by(&self, pods: &[&str]) {
         let mut expected: Vec<SocketAddr> = pods.iter().map(|pod| self.backend(pod)).collect();
         expected.sort();
@@ -218,7 +218,7 @@ impl Place {
         }
     }
 
-    /// What the agent shows of its registrations.
+    /// Returns the agent's registrations as it shows them.
     pub(super) fn shown(&self) -> Value {
         let status = shunt_at(self.agent.socket(), &["status", "-o", "json"], "").json();
         status["local_api"].clone()

@@ -11,7 +11,7 @@ use shunt_tests::patience;
 
 use super::place::{Place, SOON};
 
-/// How many wait.
+/// Number of clients that wait.
 const READERS: usize = 1000;
 
 /// Begins to wait for the service, and does not read on.

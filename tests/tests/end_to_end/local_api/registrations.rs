@@ -1,4 +1,4 @@
-//! What is kept, whatever becomes of the agent.
+//! State that is kept, whatever becomes of the agent.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use shunt_tests::{Agent, PinDir, by_length, http_ask, wait_until};
 use super::place::{Kept, Place, SOON, tcp};
 use crate::world::binary;
 
-/// How many clients register services at once.
+/// Number of clients that register services at once.
 const CLIENTS: u32 = 8;
 
 #[test]

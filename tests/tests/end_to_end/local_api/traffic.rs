@@ -8,7 +8,7 @@ use shunt_tests::{Target, addresses, refuse_foreign_resync, wait_until};
 use super::place::{Kept, Place, SOON, VIP};
 use crate::world::{REQUEST, SERVED};
 
-/// Where the check of a test connects, at a pod.
+/// Port that the check of a test connects to, at a pod.
 const CHECKED: u16 = 9000;
 
 #[test]
@@ -61,7 +61,7 @@ fn a_service_at_another_machines_address_is_reached_by_snat() {
         let kept = Kept::new();
         let mut flags = kept.flags();
         if !has_ranges {
-            // Routes tell then.
+            // Routes decide then.
             let range = flags.iter().position(|flag| flag == "--pod-cidr").unwrap();
             flags.drain(range..range + 2);
         }
@@ -114,11 +114,11 @@ fn traffic_follows_checks_that_are_really_asked() {
         .kept
         .put("check/pass/service:pod-b?note=well", &Value::Null);
     place.is_served_by(&["pod-b"]);
-    // Somebody listens there now.
+    // A server listens there now.
     place.sandbox.serve("pod-a", &[SERVED, CHECKED]).unwrap();
     place.is_served_by(&["pod-a", "pod-b"]);
     let writes = place.shown()["writes"].clone();
-    // What is only said is no reason to write, nor to tell anybody.
+    // A check's output alone is no reason to write, nor to notify a client.
     for number in 0..20 {
         let path = format!("check/pass/service:pod-b?note=number{number}");
         place.kept.put(&path, &Value::Null);

@@ -30,7 +30,7 @@ use crate::{
     resolve::event,
 };
 
-/// What there is besides the case: it is the same for all.
+/// The surroundings of a case: they are the same for all.
 pub(crate) struct World {
     pub host: Network,
     pub pod: Network,
@@ -71,7 +71,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Does all operations, up to the first difference: gives what was done until then.
+    /// Does all operations, up to the first difference: returns what was done until then.
     pub(crate) fn run(mut self, operations: &[Operation]) -> Result<Compared, String> {
         let result = operations
             .iter()
@@ -245,8 +245,8 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Sends a datagram to the peer, an IPv4 address that an IPv6 socket is connected to: the kernel gives the
-    /// address to the program at `sendto`, as if the process had given it.
+    /// Sends a datagram to the peer, an IPv4 address that an IPv6 socket is connected to: the kernel passes the
+    /// address to the program at `sendto`, as if the process had passed it.
     fn send_to_peer(&mut self, process: &mut Process) -> Result<(), String> {
         let Some(peer) = process.peer else {
             return Ok(());
@@ -271,7 +271,7 @@ impl<'a> Case<'a> {
         let has_v6_peer = process
             .peer
             .is_some_and(|peer| peer.ip().to_canonical().is_ipv6());
-        // The kernel shows the IPv4 peer that the socket had once, which nobody else can tell.
+        // The kernel shows the IPv4 peer that the socket had once, which is not known otherwise.
         if is_v4 && has_v6_peer && process.had_v4_peer {
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl<'a> Case<'a> {
         let Some((told, said)) = process.open.receive() else {
             return Ok(());
         };
-        // One that came before may have waited, of whoever it says, or of a process here.
+        // One that came before may have waited, from the sender that it names, or from a process here.
         let Ok(said) = said.parse::<SocketAddr>() else {
             return Ok(());
         };
@@ -362,7 +362,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Where the packet went that the last call has sent.
+    /// Returns the destination of the packet that the last call has sent.
     fn sent(&self, process: &Process) -> Option<SocketAddr> {
         let from = (process.open.protocol(), process.open.bound().port());
         self.network(process.open.kind).sent(from)
@@ -386,7 +386,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What is left of a call that has just been made.
+    /// Returns the effects of a call that has just been made.
     fn seen(&self, process: &Process, result: &io::Result<()>) -> Seen {
         Seen {
             error: result.as_ref().err().map(number),
@@ -396,7 +396,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Compares what became of a call. Gives the address that it went on with.
+    /// Compares what became of a call. Returns the address that it went on with.
     fn compare(
         &mut self,
         process: &Process,

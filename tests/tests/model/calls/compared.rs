@@ -1,14 +1,14 @@
-//! What cases have come to.
+//! Results of cases.
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
-/// What a case has come to.
+/// Results of a case.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
     pub calls: u64,
-    /// How many had one outcome only, by what is in the tables.
+    /// Number of calls that had one outcome only, by what is in the tables.
     pub certain: u64,
-    /// How many there were of each call, kind of socket, and outcome.
+    /// Numbers of calls of each kind of call, kind of socket, and outcome.
     pub kinds: BTreeMap<String, u64>,
 }
 

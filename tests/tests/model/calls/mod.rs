@@ -1,12 +1,12 @@
 //! The programs at system calls, built for the host, beside the kernel's.
 //!
-//! The kernel runs such a program for nobody but a process that makes the call (its type has no
+//! The kernel runs such a program only for a process that makes the call (its type has no
 //! `BPF_PROG_TEST_RUN`). So the calls are made, of random sockets to random addresses, and everything is
-//! compared that they come to: the error, where the packet goes or what the process is told, what stays
+//! compared that they come to: the error, where the packet goes or what the process gets, what stays
 //! with the socket, which clients stay with which backends, and what was counted. Where the kernel draws
 //! a number, it must have come to what the other programs come to by some number.
 //!
-//! `SHUNT_MODEL_CALLS` says how many calls at least, `SHUNT_MODEL_SEED` makes a run again.
+//! `SHUNT_MODEL_CALLS` sets the least number of calls, `SHUNT_MODEL_SEED` makes a run again.
 
 mod case;
 mod compared;
@@ -42,7 +42,7 @@ use crate::{
     rng, setting,
 };
 
-/// How many calls, unless told otherwise.
+/// Number of calls, by default.
 const CALLS: u64 = 20_000;
 const MANY_CALLS: u64 = 200_000;
 
@@ -55,7 +55,7 @@ const POD: Pair = Pair {
     v6: Ipv6Addr::new(0xfd00, 1, 1, 0, 0, 0, 0, 9),
 };
 
-/// What must have happened to at least one call in four thousand, for the run to say something: calls whose
+/// Outcomes that at least one call in four thousand must have, for the run to prove something: calls whose
 /// names begin and end so.
 const COVERED: [(&str, &str); 28] = [
     ("Bind", "in use"),
@@ -92,7 +92,7 @@ const COVERED: [(&str, &str); 28] = [
 const TEST: &str = "calls::the_programs_at_system_calls_built_for_the_host_do_what_the_kernels_do";
 const INSIDE: &str = "SHUNT_MODEL_INSIDE";
 
-/// What `shunt trace` runs for a process.
+/// The programs that `shunt trace` runs for a process.
 #[test]
 fn the_programs_at_system_calls_built_for_the_host_do_what_the_kernels_do() {
     if !shunt_tests::is_root() {

@@ -1,5 +1,5 @@
-//! Where processes are: the node's network namespace and a pod's. What leaves them goes nowhere, and is
-//! seen; what is to come in does.
+//! The networks of processes: the node's network namespace and a pod's. What leaves them goes nowhere,
+//! and is seen; what is to come in does.
 
 use std::{
     fs::File,
@@ -67,8 +67,8 @@ impl Network {
         setns(&self.namespace, CloneFlags::CLONE_NEWNET).unwrap();
     }
 
-    /// Where the first packet goes that was sent from this port, by IANA number and port. What was sent is
-    /// forgotten.
+    /// Returns the destination of the first packet that was sent from this port, by IANA number and port.
+    /// What was sent is forgotten.
     pub(crate) fn sent(&self, from: (u8, u16)) -> Option<SocketAddr> {
         let mut buffer = [0; 256];
         let mut first = None;
@@ -88,7 +88,7 @@ impl Network {
         first
     }
 
-    /// Has a datagram come in that says whom it is from.
+    /// Has a datagram come in that names its sender.
     pub(crate) fn bring(&self, from: SocketAddr, to: SocketAddr) {
         let header = match (from.ip(), to.ip()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {

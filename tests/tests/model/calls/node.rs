@@ -27,7 +27,7 @@ use shunt_tests::passing;
 
 use crate::{addresses, kernel::LONG};
 
-/// What every event of a case fits into.
+/// Sizes that every event of a case fits into.
 const SIZES: TableSizes = TableSizes {
     frontends: 1024,
     // A Maglev table takes 257.
@@ -40,19 +40,19 @@ const SIZES: TableSizes = TableSizes {
     services: 1024,
 };
 
-/// What is translated, and what is refused.
+/// The connections that are translated, and those that are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Sockets of the node alone.
     Host,
-    /// Those of pods too, with the guard, and with ports that are a NodePort's.
+    /// Pods' connections too, with the guard, and with ports that are a NodePort's.
     Everything,
 }
 
 /// The addresses that are guarded.
 const RANGES: &str = r#"{"event":"UpdateServiceCidrs","new":["10.96.0.0/16","fd00:96::/112"]}"#;
 
-/// How many words an [`Asked`] has.
+/// Number of words of an [`Asked`].
 const ASKED_WORDS: usize = 1 + PAIRS * PAIR_WORDS;
 
 /// An agent, and what its programs leave with sockets.
@@ -61,7 +61,7 @@ pub(crate) struct Node {
     connected: SkStorage<MapData, [u64; PAIR_WORDS]>,
     before: SkStorage<MapData, [u64; PAIR_WORDS]>,
     asked: SkStorage<MapData, [u64; ASKED_WORDS]>,
-    /// What the counters said when this was asked last.
+    /// The counters at the last read.
     counted: BTreeMap<u32, u64>,
 }
 
@@ -153,7 +153,7 @@ impl Node {
         self.agent.datapath().copies()
     }
 
-    /// What has been counted since this was asked last, by the number of the counter.
+    /// Returns the counts since the last call, by the number of the counter.
     pub(crate) fn count(&mut self) -> BTreeMap<u32, u64> {
         let counters = self.agent.datapath().counters().read().unwrap();
         let now: BTreeMap<u32, u64> = counters
@@ -168,7 +168,7 @@ impl Node {
         since.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// What programs have left with a socket.
+    /// Returns the programs' state of a socket.
     pub(crate) fn remembered(&self, socket: &impl AsRawFd) -> Remembered {
         let asked = read(&self.asked, socket).map(|[last, pairs @ ..]: [u64; ASKED_WORDS]| {
             let (pairs, _) = pairs.as_chunks::<PAIR_WORDS>();

@@ -1,4 +1,4 @@
-//! What processes do, and what happens meanwhile: abstract operations, which shrink.
+//! Operations of processes, and events meanwhile: abstract operations, which shrink.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -7,7 +7,7 @@ use crate::{
     strategies::change,
 };
 
-/// How many kinds of sockets there are: each family, protocol and namespace.
+/// Number of kinds of sockets: each family, protocol and namespace.
 pub(crate) const KINDS: usize = 8;
 
 /// A kind of socket.
@@ -56,14 +56,14 @@ pub(crate) enum Ask {
     /// `connect(2)` with `AF_UNSPEC`.
     Disconnect,
     Send(Target),
-    /// A datagram comes, and is received: of the peer, of one that was asked, or of anybody.
+    /// A datagram comes, and is received: of the peer, of one that was sent to, or of any host.
     Receive {
         from: Pick,
     },
     NamePeer,
 }
 
-/// Whom a process asks.
+/// A destination that a process requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     /// A frontend that exists.
@@ -76,7 +76,7 @@ pub(crate) enum Target {
     Beside { frontend: Pick, port: Pick },
     /// A backend itself.
     Backend(Pick),
-    /// Anybody.
+    /// Any host.
     Other(Pick),
 }
 

@@ -11,21 +11,21 @@ use crate::{
     resolve::any_endpoint,
 };
 
-/// How many addresses are remembered that a socket has asked.
+/// Number of a socket's past destinations that are remembered.
 const ASKED: usize = 20;
 
 /// A process with a socket.
 pub(super) struct Process {
     pub open: Open,
-    /// Whom the socket is connected to, as it has it. Of TCP: or is about to be.
+    /// The socket's peer, as it has it. Of TCP: or is about to be.
     pub peer: Option<SocketAddr>,
     /// True if the kernel still holds an IPv4 peer for it, though it may have another one.
     pub had_v4_peer: bool,
     /// True if it was bound to an address of IPv6, and has to do with no other ones.
     pub is_v6_only: bool,
-    /// Whom the process asked last.
+    /// The addresses that the process requested last.
     pub requested: Vec<SocketAddr>,
-    /// To where that went.
+    /// The destinations of these calls.
     pub asked: Vec<SocketAddr>,
 }
 
@@ -42,7 +42,7 @@ impl Process {
         }
     }
 
-    /// The address that the process gives, if there is one now.
+    /// The address that the process passes, if there is one now.
     pub(super) fn target(&self, cluster: &Cluster, target: &Target) -> Option<SocketAddr> {
         let kind = self.open.kind;
         let of_family = |ip: &IpAddr| kind.is_ipv6 || ip.is_ipv4();
@@ -88,7 +88,7 @@ impl Process {
                 of_family(&other.ip).then_some((other.ip, other.port))?
             }
         };
-        // Nobody has this port.
+        // No socket has this port.
         let to = SocketAddr::new(ip, if port == 0 { 81 } else { port });
         let number = match target {
             Target::Frontend(number) | Target::Again(number) => *number,

@@ -1,4 +1,4 @@
-//! What became of a call in the kernel, and whether that may be so.
+//! The outcome of a call in the kernel, and a check that it may be so.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,11 +6,11 @@ use shunt_programs::{Action, Call, Remembered, Socket};
 
 use super::{network::Network, operations::Kind, twin::Clients};
 
-/// What became of a call in the kernel.
+/// Outcome of a call in the kernel.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub error: Option<i32>,
-    /// Where its packet went, or the address that the process was told.
+    /// Destination of its packet, or the address that the process gets.
     pub address: Address,
     pub remembered: Remembered,
     pub clients: Clients,
@@ -79,7 +79,7 @@ impl Seen {
     }
 }
 
-/// Returns whether the kernel itself says so, whatever programs do.
+/// Returns whether the kernel itself returns it, whatever programs do.
 fn is_of_kernel(error: i32) -> bool {
     matches!(
         error,
@@ -101,7 +101,7 @@ fn is_reached(network: &Network, socket: &Socket, ip: IpAddr) -> bool {
     fits && is_elsewhere(network, ip)
 }
 
-/// Returns whether the address is one of somebody elsewhere.
+/// Returns whether the address is one of a host elsewhere.
 pub(super) fn is_elsewhere(network: &Network, ip: IpAddr) -> bool {
     let is_odd = match ip {
         IpAddr::V4(ip) => ip.is_broadcast() || ip.octets()[0] == 0,
@@ -124,7 +124,7 @@ pub(super) fn canonical(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(at.ip().to_canonical(), at.port())
 }
 
-/// What a call has come to, in a word.
+/// Returns the result of a call, in a word.
 pub(super) fn outcome(call: &Call, result: Result<SocketAddr, i32>) -> &'static str {
     match result {
         Ok(to) if canonical(to) == canonical(call.to) => "untouched",

@@ -85,7 +85,7 @@ impl Open {
         sent.map(drop)
     }
 
-    /// Receives a datagram, if one is there: who sent it, as the process is told, and what it says.
+    /// Receives a datagram, if one is there: its sender, as the process sees it, and its text.
     pub(crate) fn receive(&self) -> Option<(SocketAddr, String)> {
         let mut buffer = [0; 128];
         let datagrams = self.datagrams.as_ref().unwrap();
@@ -99,10 +99,10 @@ impl Open {
         }
     }
 
-    /// Who the peer is, as the process is told: as `getpeername(2)` has it, which refuses that of a
-    /// connection that is not made yet.
+    /// Returns the peer, as the process sees it: as `getpeername(2)` has it, which refuses that of
+    /// a connection that is not made yet.
     pub(crate) fn peer_name(&self) -> io::Result<SocketAddr> {
-        // SAFETY: the kernel writes an address there, of the length that it says, or nothing.
+        // SAFETY: the kernel writes an address there, of the length that it returns, or nothing.
         let ((), address) = unsafe {
             SockAddr::try_init(|storage, length| {
                 let (level, option) = (SOL_SOCKET, SO_PEERNAME);

@@ -1,4 +1,4 @@
-//! The programs built for the host, over copies of the kernel's tables: of a system call they must say what
+//! The programs built for the host, over copies of the kernel's tables: for a system call they must return what
 //! the kernel's did.
 
 use std::{collections::BTreeMap, net::SocketAddr};
@@ -9,26 +9,27 @@ use shunt_programs::{Answers, Call, Deed, FibLookup, Programs, Remembered};
 
 use crate::twin::put;
 
-/// How many numbers are tried that the kernel may have drawn: a backend has a slot of this many at least.
+/// Number of values that are tried for the number that the kernel has drawn: a backend has a slot of this
+/// many at least.
 const DRAWS: u32 = 1024;
 
 /// The tables that a call depends on and changes.
 const WRITTEN: [&str; 2] = [FamilyMaps::V4.affinity.name, FamilyMaps::V6.affinity.name];
 
-/// Where an entry of these has the second in which it was used last.
+/// Offset of the second in which an entry of these was used last.
 const LAST_USED: usize = 4;
 
 /// The clients that stay with their backends: in each table, by their keys.
 pub(crate) type Clients = [BTreeMap<Vec<u8>, Vec<u8>>; 2];
 
-/// What a call has come to.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The address that it goes on with, or the error that it fails with.
     pub result: Result<SocketAddr, i32>,
     pub remembered: Remembered,
     pub clients: Clients,
-    /// What it counted.
+    /// Its counts.
     pub counted: BTreeMap<u32, u64>,
     /// True if a number was drawn.
     pub is_drawn: bool,
@@ -47,7 +48,7 @@ pub(crate) struct Twin {
 }
 
 impl Twin {
-    /// Of the agent with these tables. Nobody else in this process has one as long as it lives.
+    /// Of the agent with these tables. No other thread of this process has one as long as it lives.
     pub(crate) fn new(copies: &TableCopies) -> Self {
         let mut programs = Programs::begin();
         let (mut host, mut hz) = (0, 1);
@@ -73,7 +74,7 @@ impl Twin {
         }
     }
 
-    /// Copies what the tables hold before a call. Gives the kernel's ticks.
+    /// Copies what the tables hold before a call. Returns the kernel's ticks.
     pub(crate) fn look_at(&mut self, copies: &TableCopies) -> u64 {
         if std::mem::take(&mut self.is_stale) {
             for (number, name) in copies.names().enumerate() {
@@ -93,7 +94,7 @@ impl Twin {
     }
 
     /// Looks for what a call came to that was made between these ticks, among all that it may have come to:
-    /// `is_that` says which it is. Gives what was found that it is not.
+    /// `is_that` selects it. Returns what was found that it is not.
     pub(crate) fn find(
         &mut self,
         call: &Call,
@@ -200,7 +201,7 @@ pub(crate) fn are_same(one: &Clients, other: &Clients) -> bool {
     })
 }
 
-/// What the kernel says.
+/// The kernel's answers.
 struct Kernel {
     ticks: u64,
     drawn: u32,

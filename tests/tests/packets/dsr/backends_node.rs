@@ -1,5 +1,4 @@
-//! What a backend's node makes of packets from envelopes: they are its own backends', whatever it knows of
-//! their connection.
+//! Packets from envelopes at a backend's node: they are its own backends', whatever it knows of their connection.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -77,7 +76,7 @@ where
     assert!(node.connections().is_empty());
 }
 
-/// How many flows a test has.
+/// Number of flows of a test.
 const FLOWS: u16 = 40;
 
 /// The cluster with these backends of this node and their weights, by the last byte of their addresses, and two
@@ -114,7 +113,7 @@ fn mixed(own: &[(u8, u32)], fields: &str) -> String {
         .replacen(r#""ports""#, &format!(r#"{fields}"ports""#), 1)
 }
 
-/// How many of the client's flows, each in an envelope from another node, get which backend.
+/// Returns the number of the client's flows, each in an envelope from another node, by the backend that they get.
 fn shares<A: Family>(node: &mut Node, other: A, flows: u16) -> BTreeMap<Vec<u8>, u16>
 where
     IpAddr: From<A>,
@@ -136,7 +135,7 @@ where
 
 const SELECTIONS: [&str; 2] = [r#""selection":"weighted","#, r#""selection":"maglev","#];
 
-/// What keeps a client at one backend.
+/// The field that keeps a client at one backend.
 const STAYS: &str = r#""session_affinity_timeout":60,"#;
 
 /// A node with room for some tables.

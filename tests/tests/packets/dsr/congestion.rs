@@ -1,4 +1,4 @@
-//! What packets and their envelopes say of congestion: RFC 6040.
+//! Congestion marks of packets and their envelopes: RFC 6040.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ const CAPABLE_1: u8 = 1;
 const CAPABLE_0: u8 = 2;
 const EXPERIENCED: u8 = 3;
 
-/// The packet, saying this.
+/// The packet with this mark.
 fn marked(mut packet: Vec<u8>, mark: u8) -> Vec<u8> {
     if packet[0] >> 4 == 6 {
         packet[1] = packet[1] & 0xcf | mark << 4;
@@ -35,7 +35,7 @@ fn marked(mut packet: Vec<u8>, mark: u8) -> Vec<u8> {
     packet
 }
 
-/// An envelope that says this, with a packet that says that.
+/// An envelope with one mark, around a packet with another one.
 fn marked_envelope<A: Family>(from: A, to: A, outer: u8, packet: Vec<u8>, inner: u8) -> Vec<u8>
 where
     IpAddr: From<A>,
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// What a packet says when it comes out, by what it said (rows) and by what its envelope says, each in the
+/// A packet's congestion mark when it comes out, by its own (rows) and by its envelope's, each in the
 /// order of [`ORDER`]: figure 4 of RFC 6040, where nothing is a drop.
 const COMBINED: [[Option<u8>; 4]; 4] = [
     [

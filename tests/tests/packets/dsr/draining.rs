@@ -11,7 +11,7 @@ use crate::{
     world::{Backends, Family},
 };
 
-/// How a backend drains.
+/// Ways in which a backend drains.
 const WAYS: [&str; 4] = [
     r#""state":"Terminating","serving":true"#,
     r#""state":"Terminating""#,

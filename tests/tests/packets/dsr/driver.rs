@@ -1,4 +1,4 @@
-//! What of it the XDP program does. That it is the same as at TC, the tests of both hooks say.
+//! The XDP program's part of it. The tests of both hooks show that it is the same as at TC.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Which envelopes are taken out, and which tuples mean one.
+//! The envelopes that are taken out, and the tuples that mean one.
 
 use std::net::IpAddr;
 

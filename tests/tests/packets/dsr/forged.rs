@@ -17,7 +17,7 @@ use crate::{
     world::{Backends, Family},
 };
 
-/// Says of an interface that the programs are on it, in the agent's place. Whatever has the agent look at its
+/// Reports that the programs are on an interface, in the agent's place. Whatever has the agent look at its
 /// interfaces undoes it.
 fn attach(node: &mut Node, interface: &str) {
     let table = Map::HashMap(node.table_in_use(registry::INTERFACES.name));
@@ -105,7 +105,7 @@ where
         let expected = if is_on_way || !is_judged::<A>() { 1 } else { 2 };
         assert_eq!(counted(&node, "pass_forged_envelope"), expected);
     }
-    // A pod's device leads to no node, whatever the routes say.
+    // A pod's device leads to no node, whatever the routes are.
     let pods = |options: &mut DatapathOptions| {
         options.pods.interfaces = PodInterfaces::Prefix("lo".to_owned());
     };

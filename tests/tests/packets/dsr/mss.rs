@@ -1,4 +1,4 @@
-//! What backends announce of the segments that they take.
+//! The segment sizes that backends announce.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ fn with_options<A: Family>(packet: &Packet<A>) -> Vec<u8> {
     frame
 }
 
-/// What a peer announces, before and after, and where.
+/// Returns options with a peer's MSS, before and after, at this offset.
 fn announcing(place: usize, mss: u16) -> Vec<u8> {
     let [high, low] = mss.to_be_bytes();
     let mut options = vec![1; place];

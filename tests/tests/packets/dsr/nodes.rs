@@ -1,4 +1,4 @@
-//! What becomes of packets at the first node, and at the backend's.
+//! Outcome of packets at the first node, and at the backend's.
 
 use std::net::IpAddr;
 

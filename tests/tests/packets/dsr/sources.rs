@@ -1,4 +1,4 @@
-//! Where envelopes come from, if that is a range of addresses.
+//! Sources of envelopes, if that is a range of addresses.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

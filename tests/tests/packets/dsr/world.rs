@@ -15,7 +15,7 @@ use crate::{
 pub(crate) const OTHER_V4: V4 = [192, 168, 16, 20];
 pub(crate) const OTHER_V6: V6 = [0x20, 1, 0xd, 0xb8, 0, 0x16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20];
 
-/// The cluster with its service in mode dsr, as a node is told of it that knows the nodes.
+/// The cluster with its service in mode dsr, as in the events of a node that knows the nodes.
 pub(crate) fn dsr(backends: Backends) -> String {
     let nodes = r#""nodes":{"a":["192.168.16.10","2001:db8:16::10"],"b":["192.168.16.20","2001:db8:16::20"]}"#;
     cluster(backends)
@@ -28,7 +28,7 @@ pub(crate) fn dsr(backends: Backends) -> String {
         .replace(r#""local":false"#, r#""local":false,"node":"b""#)
 }
 
-/// A node that is told of it.
+/// A node with these events.
 pub(crate) fn node(backends: Backends) -> Node {
     Node::new([dsr(backends).as_str()])
 }
@@ -79,7 +79,7 @@ where
     framed::<A>(&bytes)
 }
 
-/// How often this was counted.
+/// Returns the value of this counter.
 pub(crate) fn counted(node: &Node, counter: &str) -> u64 {
     node.counters().get(counter).copied().unwrap_or_default()
 }

@@ -30,7 +30,7 @@ fn node(event: &str) -> Node {
     Node::with(|options| options.rejects = RejectLimit { rate: 0 }, [event])
 }
 
-/// How many of the packets from each of the ports are refused; what is done with the others, `check` says.
+/// Returns the number of refused packets, of one from each of the ports; the others go to `check`.
 fn refused<A: Family>(
     node: &mut Node,
     transport: Transport,

@@ -1,4 +1,4 @@
-//! What stays with its backend: clients with affinity, flows of UDP, and what a Maglev table names.
+//! Flows that stay with their backend: clients with affinity, flows of UDP, and the choices of a Maglev table.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How many connections each service gets, before and after a change of the weights.
+//! Numbers of connections of each service, before and after a change of the weights.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn clients(first: u8) -> impl Iterator<Item = ([u8; 4], u16)> {
     (first..first + 10).flat_map(|last| (1000..11_000).map(move |port| ([10, 1, 1, last], port)))
 }
 
-/// Opens them all, and gives how many each backend has; `None`: refused.
+/// Opens them all, and returns how many each backend has; `None`: refused.
 fn open(node: &mut Node, first: u8) -> BTreeMap<Option<u8>, u32> {
     let mut spread = BTreeMap::new();
     for client in clients(first) {
@@ -57,7 +57,7 @@ fn weights_move_new_connections_at_once_and_no_open_one() {
     }
 }
 
-/// Has some connections be established, of a client of their own; gives the backend of each.
+/// Has some connections be established, of a client of their own; returns the backend of each.
 fn establish(node: &mut Node, last: u8) -> Vec<(([u8; 4], u16), u8)> {
     let client = |port| ([10, 1, 1, last], port);
     let open = |port| {

@@ -11,12 +11,12 @@ use crate::{
     },
 };
 
-/// Who is behind an address, as the events say. The order of the fields is the order in JSON.
+/// Targets and endpoints of an address, by the events. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// Counts the events that took effect since the agent's start.
     pub generation: u64,
-    /// What it is: `ClusterIP`, say.
+    /// Kind of the address, for example `ClusterIP`.
     pub kind: String,
     /// Everyone that it belongs to, or that wants it: those in use first.
     pub targets: Vec<Target>,
@@ -95,7 +95,7 @@ impl TryFrom<proto::Membership> for Membership {
     }
 }
 
-/// What each message of a list says.
+/// Converts each message of a list.
 pub(super) fn each<M, V: TryFrom<M, Error = Malformed>>(list: Vec<M>) -> Result<Vec<V>, Malformed> {
     list.into_iter().map(TryInto::try_into).collect()
 }

@@ -1,4 +1,4 @@
-//! What is new of an address that is followed.
+//! Changes of an address that is followed.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub struct Change {
     pub snapshot: bool,
     /// True if it belongs to others than before.
     pub rebind: bool,
-    /// What it is now.
+    /// Kind of the address now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// All that it belongs to now.

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What an endpoint is known again by.
+/// Key by which an endpoint is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct EndpointKey {
     /// The port of the asked address that it is behind.
@@ -45,7 +45,7 @@ impl fmt::Display for EndpointKey {
 /// An endpoint behind an address, usable or not. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BehindEndpoint {
-    /// What it is known again by.
+    /// Key by which it is recognized.
     #[serde(flatten)]
     pub key: EndpointKey,
     /// The service whose endpoint it is, `namespace/name`.
@@ -68,11 +68,11 @@ pub struct BehindEndpoint {
     pub weight: u32,
     /// `Cluster`, `Local`: the sets that it belongs to.
     pub scopes: Vec<&'static str>,
-    /// What the datapath uses it for: `new`, `open` or `none`.
+    /// The datapath's use of it: `new`, `open` or `none`.
     pub used: &'static str,
     /// The same for clients on the agent's node.
     pub used_here: &'static str,
-    /// What runs there.
+    /// Workload that runs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
 }

@@ -1,4 +1,4 @@
-//! Who is behind an address.
+//! Targets and endpoints of an address.
 
 pub(super) mod answer;
 pub(super) mod change;

@@ -1,4 +1,4 @@
-//! Whose an address is.
+//! Owners and claimants of an address.
 
 use std::net::IpAddr;
 
@@ -19,16 +19,16 @@ use crate::{
 /// One that an address belongs to, or that wants it. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
-    /// What the address is to it: `ClusterIP`, say.
+    /// Kind of the address for it, for example `ClusterIP`.
     pub kind: String,
     /// True if it has the address. Otherwise it waits for another.
     pub in_use: bool,
-    /// Who it is.
+    /// Owner or claimant.
     #[serde(flatten)]
     pub who: Who,
 }
 
-/// Who an address belongs to. Under its name in JSON.
+/// Owner or claimant of an address. Under its name in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Who {
@@ -38,14 +38,14 @@ pub enum Who {
     HealthCheck {
         /// `namespace/name`.
         service: String,
-        /// Where nodes answer.
+        /// Port at which nodes answer.
         port: u16,
     },
     /// A workload.
     Workload(Workload),
     /// A node.
     Node {
-        /// Its name, if events say it.
+        /// Its name, if events have it.
         name: Option<String>,
         /// True if it is the agent's.
         own: bool,
@@ -54,7 +54,7 @@ pub enum Who {
     UndefinedPort {
         /// `namespace/name`.
         service: String,
-        /// What the address is to it.
+        /// Kind of the address for it.
         address: String,
     },
 }
@@ -74,30 +74,30 @@ pub struct ServiceTarget {
     pub node_port: Option<u16>,
     /// The service's addresses inside the cluster.
     pub cluster_ips: Vec<IpAddr>,
-    /// Which backends its external frontends use.
+    /// Backends that its external frontends use.
     #[serde(serialize_with = "shown")]
     pub traffic_policy: TrafficPolicy,
-    /// Which backends its ClusterIP frontends use.
+    /// Backends that its ClusterIP frontends use.
     #[serde(serialize_with = "shown")]
     pub internal_traffic_policy: TrafficPolicy,
     /// In seconds; 0 is off.
     pub affinity_timeout: u32,
-    /// What clients connect to.
+    /// Frontend that clients connect to.
     pub frontend: Option<FrontendKey>,
     /// The traffic policy that chose the frontend's backends.
     #[serde(serialize_with = "shown_or_null")]
     pub policy: Option<TrafficPolicy>,
     /// True if only clients on the agent's node are served.
     pub this_node_only: bool,
-    /// What becomes of a new connection while no backend is usable: `reject` or `drop`.
+    /// Outcome of a new connection while no backend is usable: `reject` or `drop`.
     pub refusal: String,
-    /// How it selects.
+    /// Selection of a backend.
     #[serde(serialize_with = "shown_or_null")]
     pub selection: Option<Selection>,
-    /// How packets from outside get to its backends on other nodes.
+    /// Path of packets from outside to its backends on other nodes.
     #[serde(serialize_with = "shown_or_null")]
     pub forwarding: Option<Forwarding>,
-    /// Who may use it, as ranges; none: everyone.
+    /// Ranges of clients that may use it; none: every client.
     pub sources: Vec<String>,
 }
 

@@ -87,7 +87,7 @@ fn adding(added: impl IntoIterator<Item = (Key, Frontend)>) -> Changes {
     }
 }
 
-/// What packets find: each frontend with its backends.
+/// Returns the packets' view: each frontend with its backends.
 fn view(publishers: &Publishers) -> Vec<(IpAddr, Vec<IpAddr>)> {
     let live = publishers.live().unwrap();
     live.iter()
@@ -98,7 +98,7 @@ fn view(publishers: &Publishers) -> Vec<(IpAddr, Vec<IpAddr>)> {
         .collect()
 }
 
-/// What neither the free space of a table nor its contents may have lost: used and capacity.
+/// Returns the numbers of used entries, which neither the free space of a table nor its contents may have lost.
 fn used(publishers: &Publishers) -> Vec<u32> {
     let tables = publishers.table_use();
     tables.into_iter().map(|table| table.used).collect()

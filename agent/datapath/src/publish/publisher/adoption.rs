@@ -1,9 +1,9 @@
-//! Whose the contents of the tables are: what was read back, beside what we knew and what is
+//! The owners of the tables' contents: what was read back, beside what we knew and what is
 //! wanted.
 //!
 //! Nothing that was read is believed. An index or a slice that lies outside the tables, or that
-//! two claim, is nobody's; a slice belongs to a wanted set only if every word of it is as we would
-//! write it. What is nobody's but can be reached by packets is retired like any other old state.
+//! two claim, has no owner; a slice belongs to a wanted set only if every word of it is as we would
+//! write it. What has no owner but can be reached by packets is retired like any other old state.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -35,11 +35,11 @@ use crate::{
 /// The tables' contents, sorted out.
 #[derive(Debug)]
 pub(super) struct Adoption<F: Family> {
-    /// What is wanted and there: the state to publish from.
+    /// Entries that are wanted and there: the state to publish from.
     pub ledger: Ledger<F>,
     /// Entries of the frontend table that are not wanted, with their indexes.
     pub foreign: Vec<(FrontendKey<F>, u32)>,
-    /// What packets can reach, or what we knew, but nothing wanted uses as it is.
+    /// Entries that packets can reach, or that we knew, but that nothing wanted uses as they are.
     pub unclaimed: Retired,
     /// Backends that no packet can reach, as an agent leaves them that is killed before it
     /// reclaims them.
@@ -234,7 +234,7 @@ fn union(ranges: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32)> {
     union
 }
 
-/// Those of the ranges that overlap none before them.
+/// Returns the ranges that overlap none before them.
 fn disjoint(ranges: &BTreeSet<(u32, u32)>) -> HashSet<(u32, u32)> {
     let mut end = 0;
     let ranges = ranges.iter().copied();
@@ -247,7 +247,7 @@ fn disjoint(ranges: &BTreeSet<(u32, u32)>) -> HashSet<(u32, u32)> {
         .collect()
 }
 
-/// What of `ranges` is in none of `others`, which do not overlap.
+/// Returns the parts of `ranges` that are in none of `others`, which do not overlap.
 fn difference(ranges: &[(u32, u32)], others: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32)> {
     let mut difference = Vec::new();
     for &(offset, count) in ranges {

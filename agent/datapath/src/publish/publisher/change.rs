@@ -29,7 +29,7 @@ pub(crate) struct Change<'a, F: FromIp, T: Tables<F>> {
     staged: Option<Staged<F>>,
 }
 
-/// What is ready.
+/// A change that is staged.
 #[derive(Debug)]
 struct Staged<F: Family> {
     /// Frontends that exist, and what they become.
@@ -40,12 +40,12 @@ struct Staged<F: Family> {
     shown: bool,
     /// The source ranges of both.
     source_ranges: Written<F>,
-    /// Those that have none.
+    /// Frontends that have none.
     open: Vec<FrontendKey<F>>,
     rest: Rest<F>,
 }
 
-/// What happens to everything else.
+/// Treatment of everything else.
 #[derive(Debug)]
 enum Rest<F: Family> {
     /// These frontends go, and what these service ports used may be unused.

@@ -1,4 +1,4 @@
-//! Which slices and backends in the tables are just what wanted backend sets would have there.
+//! The slices and backends in the tables that are just as wanted backend sets would have them there.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, hash_map::Entry},
@@ -33,7 +33,7 @@ pub(super) struct Claims<'a, F: FromIp, T> {
     owned: FixedBitSet,
 }
 
-/// What each service port was given.
+/// Entries that each service port was given.
 pub(super) struct Given<F: FromIp> {
     pub(super) groups: HashMap<GroupKey, Group<F::Address>>,
     pub(super) owners: Owners,
@@ -118,7 +118,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         }));
     }
 
-    /// The Maglev table of the set, if the slot behind the set's slice refers to it, and nobody else has
+    /// The Maglev table of the set, if the slot behind the set's slice refers to it, and no other one has
     /// its place.
     fn claim_table(&mut self, set: &BackendSet, header: u32) -> Option<Arc<MaglevTable>> {
         let recipe = Recipe::of(set)?;
@@ -175,7 +175,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         }
     }
 
-    /// What each service port was given.
+    /// Returns the entries that each service port was given.
     pub(super) fn finish(self) -> Given<F> {
         let Self {
             tables: _,
@@ -213,7 +213,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         }
     }
 
-    /// Returns whether the table has `endpoint` at `index`, and the index is the group's or nobody's.
+    /// Returns whether the table has `endpoint` at `index`, and the index is the group's or has no owner.
     fn fits(
         &self,
         group: Option<&Group<F::Address>>,

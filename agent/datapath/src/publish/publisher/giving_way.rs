@@ -56,7 +56,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         self.demote(&victims)
     }
 
-    /// Gives up all tables that packets find, whoever wrote them, if `wanted` fit into the slots without any.
+    /// Gives up all tables that packets find, from any writer, if `wanted` fit into the slots without any.
     /// Returns true if there were any.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         Ok(is_any)
     }
 
-    /// How many slots `wanted` need that nothing has yet, without tables.
+    /// Returns the number of slots that `wanted` need and that nothing has yet, without tables.
     fn missing(&self, wanted: &[(FrontendKey<F>, &Frontend)]) -> u64 {
         let new = distinct(wanted).into_iter().filter(|set| {
             let group = self.groups.get(&GroupKey::of(set));
@@ -146,7 +146,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                     count: slice.count,
                     table: None,
                 });
-                // What tells of the table, behind the slots.
+                // The slot that names the table, behind the slots.
                 self.retired.slices.push((slice.offset + slice.count, 1));
                 ports.insert(format!("{}:{}", key.service(), key.port()));
                 let old = std::mem::replace(slice, Arc::clone(&plain));

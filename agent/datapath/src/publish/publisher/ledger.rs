@@ -1,4 +1,4 @@
-//! Who has what in the tables.
+//! The owners of the tables' entries.
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::publish::{
     publisher::{Published, Publisher},
 };
 
-/// What a publisher knows of its tables, but for what is retired.
+/// A publisher's knowledge of its tables, but for what is retired.
 #[derive(Debug)]
 pub(super) struct Ledger<F: Family> {
     pub frontends: HashMap<FrontendKey<F>, Published>,
@@ -25,7 +25,7 @@ pub(super) struct Ledger<F: Family> {
 }
 
 impl<F: Family, T> Publisher<F, T> {
-    /// Goes on from `ledger`; gives what it went from.
+    /// Goes on from `ledger`; returns what it went from.
     pub(super) fn exchange(&mut self, ledger: Ledger<F>) -> Ledger<F> {
         let Ledger {
             frontends,

@@ -1,4 +1,4 @@
-//! What of the tables may be reached by packets, or is ours, and must not be given away yet.
+//! The parts of the tables that packets may reach, or that are ours, and that must not be given away yet.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     publish::{group::Extent, maglev::table_of, publisher::Publisher},
 };
 
-/// What must not be given away before it is retired.
+/// Entries that must not be given away before they are retired.
 #[derive(Debug)]
 pub(super) struct Reserved {
     pub frontends: FixedBitSet,
@@ -48,7 +48,7 @@ impl Reserved {
         }
     }
 
-    /// What the publisher holds, whether the tables still say so or not: if the Resync fails, it goes
+    /// Returns the entries that the publisher holds, in the tables still or not: if the Resync fails, it goes
     /// on from there.
     pub(super) fn known<F: FromIp, T: Tables<F>>(publisher: &Publisher<F, T>) -> Self {
         let capacity = publisher.tables.capacity();

@@ -22,16 +22,16 @@ use crate::{
     },
 };
 
-/// What a Resync has found in the tables, beside what is wanted.
+/// Contents of the tables that a Resync has found, beside what is wanted.
 #[derive(Debug)]
 pub(super) struct Findings<F: Family> {
-    /// What is gone back to if the Resync fails.
+    /// State to go back to if the Resync fails.
     pub(super) before: Ledger<F>,
     /// The frontends that are wanted.
     wanted: HashSet<FrontendKey<F>>,
     /// Entries of the frontend table that are not, with their indexes.
     foreign: Vec<(FrontendKey<F>, u32)>,
-    /// What nothing wanted uses as it is.
+    /// Entries that nothing wanted uses as they are.
     unclaimed: Retired,
 }
 

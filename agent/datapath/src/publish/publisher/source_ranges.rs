@@ -1,4 +1,4 @@
-//! Source ranges: two lists a frontend, of which its cell says which one holds.
+//! Source ranges: two lists a frontend, of which its cell shows which one holds.
 //!
 //! A new list is written where no packet looks, takes effect with the frontend's new cell, in the
 //! same store, and the old one is removed after a grace period.
@@ -26,7 +26,7 @@ pub(super) type Entry<F> = (u32, SourceRange<F>);
 /// The list of a frontend that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct List<F: Family> {
-    /// Which of the two.
+    /// True if it is the second one of the two.
     second: bool,
     entries: Vec<Entry<F>>,
 }
@@ -45,7 +45,7 @@ impl<F: FromIp> List<F> {
         }
     }
 
-    /// What it adds to the cell's flags.
+    /// Returns the flags that it adds to the cell.
     const fn flags(&self) -> u16 {
         if self.second {
             Cell::RANGES | Cell::SECOND_RANGES
@@ -128,7 +128,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         }
     }
 
-    /// What the frontend's list, the written one or else the one that holds, adds to its cell.
+    /// Returns the flags that the frontend's list, the written one or else the one that holds, adds to its cell.
     pub(super) fn source_range_flags(
         &self,
         key: &FrontendKey<F>,

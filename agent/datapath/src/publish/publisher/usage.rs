@@ -1,4 +1,4 @@
-//! What the service ports use: the slices that select from their sets, and the backends in them.
+//! The entries that service ports use: the slices that select from their sets, and the backends in them.
 
 use std::{
     borrow::Cow,
@@ -81,8 +81,8 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                         capacity: tables.capacity().backends,
                     })?;
                     group.backends.insert(endpoint, index);
-                    // The index may be free because an agent that was killed never got to tell
-                    // its connections, so it is told here.
+                    // The index may be free because an agent that was killed never got to notify
+                    // its connections, so that is done here.
                     let generation = tables.backend(index).generation.wrapping_add(1);
                     if let Some(entry) = table_entry(group.owner, backend, generation) {
                         tables.write_backend(index, entry);
@@ -123,7 +123,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         Ok(slice)
     }
 
-    /// What the Maglev table of `set` is to be made of, if there is none yet, and room for it or at least
+    /// Returns the recipe of the Maglev table of `set`, if there is none yet, and room for it or at least
     /// when what was retired is free.
     pub(crate) fn lacks(&self, set: &BackendSet) -> Option<Recipe> {
         let recipe = Recipe::of(set).filter(|recipe| !self.maglev.contains_key(recipe))?;

@@ -1,4 +1,4 @@
-//! The keys that frontends have in the kernel's tables, whoever wrote them.
+//! The keys that frontends have in the kernel's tables, from any writer.
 
 use std::{fmt, net::IpAddr};
 
@@ -30,7 +30,7 @@ impl LiveKey {
         })
     }
 
-    /// What keys are sorted by.
+    /// Returns the sort key.
     pub fn order(&self) -> (IpAddr, u16, Option<Protocol>, u8) {
         (
             self.address,

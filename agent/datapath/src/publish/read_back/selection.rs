@@ -1,4 +1,4 @@
-//! How the slots of a slice select, beside how a set is to be selected from.
+//! The selection by the slots of a slice, beside how a set is to be selected from.
 
 use std::{collections::HashMap, num::NonZeroU32};
 
@@ -24,9 +24,9 @@ pub(super) struct LiveSelection {
 #[derive(Debug)]
 pub(super) struct LiveTable {
     header: Header,
-    /// What it was made of; `None` if it is not as it was then.
+    /// Fingerprint of its inputs; `None` if it is not as it was when it was sealed.
     fingerprint: Option<u64>,
-    /// True if that was its backends, by their weights.
+    /// True if those were its backends, by their weights.
     is_by_weight: bool,
 }
 

@@ -15,7 +15,7 @@ fn id(destination: Ipv6Addr) -> SocketId {
     }
 }
 
-/// A socket, as the kernel tells of it, with an attribute.
+/// A socket, as the kernel lists it, with an attribute.
 fn reply(family: i32, id: SocketId) -> Vec<u8> {
     reply_with(family, id, &[])
 }
@@ -193,7 +193,7 @@ fn what_is_cut_off_is_an_error_and_nothing_else() {
         let found: Vec<_> = answers(&whole[..length]).collect();
         assert_eq!(found, [Err(Malformed)], "{length} bytes");
     }
-    // The message ends early, and says so itself.
+    // The message ends early, and its own length shows that.
     for length in HEADER..HEADER + size_of::<Reply>() {
         let mut cut = whole[..length].to_vec();
         cut[..4].copy_from_slice(&(length as u32).to_ne_bytes());

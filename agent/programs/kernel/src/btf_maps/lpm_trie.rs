@@ -12,7 +12,7 @@ use crate::{
 #[repr(C, packed)]
 #[derive(Debug)]
 pub struct Key<K> {
-    /// How many bits count.
+    /// Number of bits that count.
     pub prefix_len: u32,
     /// The bits, from the first byte's highest on.
     pub data: K,
@@ -33,7 +33,7 @@ pub struct LpmTrie<K, V, const MAX_ENTRIES: usize> {
     of: PhantomData<*mut (K, V)>,
 }
 
-// SAFETY: whoever has the turn is one thread.
+// SAFETY: one thread at a time has the turn.
 unsafe impl<K, V, const N: usize> Sync for LpmTrie<K, V, N> {}
 
 impl<K, V, const N: usize> LpmTrie<K, V, N> {
@@ -60,7 +60,7 @@ impl<K, V, const N: usize> LpmTrie<K, V, N> {
     }
 }
 
-/// How many bits of a prefix count.
+/// Returns the number of bits of a prefix that count.
 fn length(prefix: &[u8]) -> u32 {
     let bytes = prefix.first_chunk().copied();
     bytes.map_or(0, u32::from_ne_bytes)

@@ -22,7 +22,7 @@ fn of_flags(arguments: &[&str]) -> Result<KubeProxySettings, String> {
     KubeProxySettings::of(&flags).map_err(|error| format!("{error:#}"))
 }
 
-/// What follows from a file, with these flags beside it.
+/// Returns the settings of a file, with these flags beside it.
 fn of_file(name: &str, text: &str, beside: &[&str]) -> Result<KubeProxySettings, String> {
     let file: PathBuf = env::temp_dir().join(format!("shunt-config-{}-{name}", process::id()));
     fs::write(&file, text).unwrap();

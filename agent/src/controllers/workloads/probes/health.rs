@@ -1,19 +1,19 @@
-//! How many looks of one kind in a row it takes: a kubelet's thresholds.
+//! Number of looks of one kind in a row that it takes: a kubelet's thresholds.
 
 use crate::source::kubernetes::objects::readiness_probe::Thresholds;
 
-/// What looks at a workload have come to.
+/// Result of the looks at a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Health {
-    /// How the last look went, and how many in a row have gone so.
+    /// Result of the last look, and how many in a row have had it.
     last: Option<bool>,
     run: u32,
-    /// What follows from them; `None`: nothing yet.
+    /// Conclusion from them; `None`: nothing yet.
     is_ready: Option<bool>,
 }
 
 impl Health {
-    /// One more look went well, or did not. Gives whether it is ready now, if that was not known or
+    /// Adds a look that went well, or did not. Returns whether it is ready now, if that was not known or
     /// otherwise before.
     pub(super) fn add(&mut self, is_good: bool, thresholds: Thresholds) -> Option<bool> {
         self.run = if self.last == Some(is_good) {
@@ -39,7 +39,7 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// What follows from each look of a row: `+` it is ready now, `-` it is not any more, `.` nothing new.
+    /// Shows the effect of each look of a row: `+` it is ready now, `-` it is not any more, `.` nothing new.
     fn row(looks: &str, success: u32, failure: u32) -> String {
         let mut health = Health::default();
         let thresholds = Thresholds { success, failure };

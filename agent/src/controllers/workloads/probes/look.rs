@@ -22,18 +22,18 @@ use crate::source::kubernetes::objects::readiness_probe::{Action, Probe};
 /// As what a request introduces itself.
 const AGENT: &str = concat!("shunt-probe/", env!("CARGO_PKG_VERSION"));
 
-/// How a look went.
+/// Result of a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
     /// Well.
     Good,
     /// It did not answer, or not well: in which way, and what happened.
     Bad(Failure, String),
-    /// Not at all, for a reason that lies here. It says nothing of the workload.
+    /// There was none, for a reason that lies here. It means nothing for the workload.
     Unknown(String),
 }
 
-/// The failures of a look that users are told. Whoever may write a workload must not learn more of a host by it.
+/// The failures of a look that users see. A user that may write a workload must not learn more of a host by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Failure {
     /// There is no connection.
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Looks at a server that answers with this, and gives what it was asked, too.
+    /// Looks at a server that answers with this, and returns its request, too.
     async fn ask(answer: &'static str, headers: &[(&'static str, &'static str)]) -> (Look, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
@@ -173,7 +173,7 @@ mod tests {
             let length = stream.read(&mut asked).await.unwrap();
             stream.write_all(answer.as_bytes()).await.unwrap();
             if answer.is_empty() {
-                // It says nothing at all.
+                // It answers nothing at all.
                 stream.read_to_end(&mut Vec::new()).await.unwrap();
             }
             String::from_utf8_lossy(&asked[..length]).into_owned()

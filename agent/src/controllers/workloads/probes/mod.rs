@@ -1,4 +1,4 @@
-//! Whether workloads take connections that ask to be looked at.
+//! Probes of workloads that ask for it: they take connections, or they do not.
 //!
 //! ```text
 //! prober    a task for each such workload, as long as this process leads

@@ -37,15 +37,15 @@ use crate::{
 /// The time that a look may wait for a place before it counts as late.
 const LATE: Duration = Duration::from_secs(1);
 
-/// How many looks may wait for somebody who takes note of them.
+/// Number of looks that may wait to be noted.
 const AHEAD: usize = 256;
 
-/// What follows from looks at a workload.
+/// Conclusion from the looks at a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Verdict {
     /// True if it takes connections.
     pub(in super::super) is_ready: bool,
-    /// What happened, for its users.
+    /// The event, for its users.
     pub(in super::super) message: &'static str,
 }
 
@@ -159,18 +159,18 @@ impl Prober {
         self.meters.set_probed(self.probed.len());
     }
 
-    /// Looks at nobody.
+    /// Looks at no workload.
     pub(in super::super) fn stop(&mut self) {
         self.probed.clear();
         self.meters.set_probed(0);
     }
 
-    /// What is known of a workload by looking at it.
+    /// Returns the verdict of the looks at a workload.
     pub(in super::super) fn verdict(&self, key: &WorkloadKey) -> Option<&Verdict> {
         self.probed.get(key)?.verdict.as_ref()
     }
 
-    /// Waits until something else is known of a workload, and gives which. Nothing is lost if nobody waits.
+    /// Waits until a workload's verdict changes, and returns its key. Nothing is lost if there is no caller.
     pub(in super::super) async fn next(&mut self) -> Option<Arc<WorkloadKey>> {
         loop {
             let looked = self.looks.recv().await?;
@@ -180,7 +180,7 @@ impl Prober {
         }
     }
 
-    /// Takes note of a look; gives of which workload something else is known now.
+    /// Takes note of a look; returns the key of the workload if its verdict has changed.
     fn take(&mut self, looked: Looked) -> Option<Arc<WorkloadKey>> {
         let Looked { key, task, look } = looked;
         let probed = self.probed.get_mut(&key)?;
@@ -208,7 +208,7 @@ impl Prober {
     }
 }
 
-/// What looks at one workload.
+/// Task that looks at one workload.
 struct Task {
     key: Arc<WorkloadKey>,
     number: u64,
@@ -217,7 +217,7 @@ struct Task {
     looked: Sender<Looked>,
     places: Arc<Places>,
     meters: Arc<ControllerMeters>,
-    /// What comes between the first look and those that follow in their period.
+    /// Delay between the first look and those that follow in their period.
     delay: Duration,
 }
 
@@ -233,7 +233,7 @@ impl Task {
         }
     }
 
-    /// Looks once. Gives whether anybody wants to know.
+    /// Looks once. Returns whether the result has a receiver.
     async fn look(&self) -> bool {
         let due = Instant::now();
         let place = self.places.take(&self.key.namespace).await;
@@ -251,7 +251,7 @@ impl Task {
     }
 }
 
-/// A part of the period, the same for the same number: whoever begins with many others does not go on with
+/// A part of the period, the same for the same number: one that begins with many others does not go on with
 /// them.
 fn spread(number: u64, period: Duration) -> Duration {
     let part = f64::from((number >> 32) as u32) / f64::from(u32::MAX);

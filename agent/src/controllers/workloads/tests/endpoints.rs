@@ -1,4 +1,4 @@
-//! Which endpoints a Service has (rules A1 to A5, P1 to P9), and what its slices are labelled.
+//! Endpoints of a Service (rules A1 to A5, P1 to P9), and the labels of its slices.
 
 use std::collections::BTreeMap;
 
@@ -339,7 +339,7 @@ fn created(service: &Service, workloads: &[ExternalWorkload]) -> Value {
 
 #[test]
 fn a_workload_without_an_address_is_left_out() {
-    // P1: also one whose addresses lead to nobody; of linkerd's group, since ours does not have such.
+    // P1: also one whose addresses lead nowhere; of linkerd's group, since ours does not have such.
     for ips in [
         json!([]),
         json!([{ "ip": "127.0.0.1" }]),

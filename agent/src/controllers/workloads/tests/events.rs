@@ -1,4 +1,4 @@
-//! Which Services an event concerns (linkerd's table of events), and what a tracker is for.
+//! Services that an event concerns (linkerd's table of events), and the purpose of a tracker.
 
 use std::{
     collections::BTreeSet,

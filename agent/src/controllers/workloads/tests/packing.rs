@@ -1,4 +1,4 @@
-//! Which slice has which endpoint (rules K1 to K6, P10, P11), and in which order that is written.
+//! Distribution of endpoints over slices (rules K1 to K6, P10, P11), and the order in which that is written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
     source::kubernetes::objects::external_workload::ExternalWorkload,
 };
 
-/// Has the server have what is to be there; gives how many writes it took. No endpoint that was there and
+/// Has the server have what is to be there; returns how many writes it took. No endpoint that was there and
 /// is to be there is missing after any of them.
 fn sync(server: &mut Server, service: &Service, workloads: &[ExternalWorkload]) -> usize {
     let desired = desired(service, workloads);
@@ -139,7 +139,7 @@ fn an_unnamed_port_is_one_whose_name_is_empty() {
     // `sync` fails if a second look has anything to write.
     assert_eq!(sync(&mut server, &service, &many(0..5000, &[])), 50);
     assert_eq!(sync(&mut server, &service, &many(0..4999, &[])), 1);
-    // A slice of an earlier version says no name.
+    // A slice of an earlier version has no name.
     let without_name = |slice: &Arc<Slice>| {
         let mut object = slice.replaced(&slice.content, &service);
         object["ports"][0]["name"] = Value::Null;

@@ -1,4 +1,4 @@
-//! What is remembered of a Service's workloads is what looking at all of them would find.
+//! The remembered workloads of a Service are those that looking at all of them would find.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Something that the server tells.
+/// A report of the server.
 #[derive(Debug, Clone)]
 enum Told {
     Services(Step<Service>),

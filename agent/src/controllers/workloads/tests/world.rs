@@ -82,7 +82,7 @@ fn set(object: &mut Value, changes: &[(&str, Value)]) {
     }
 }
 
-/// A slice as the server gives it after this was written, with the defaults that it writes
+/// A slice as the server returns it after this was written, with the defaults that it writes
 /// (Kubernetes, pkg/apis/discovery/v1/defaults.go).
 pub(in super::super) fn confirmed(mut object: Value, name: &str, generation: i64) -> Arc<Slice> {
     for port in object["ports"].as_array_mut().into_iter().flatten() {
@@ -101,7 +101,7 @@ pub(in super::super) fn confirmed(mut object: Value, name: &str, generation: i64
     Arc::new(raw.into())
 }
 
-/// What a server makes of writes, one after the other.
+/// A server that handles writes, one after the other.
 #[derive(Debug, Default)]
 pub(in super::super) struct Server {
     pub(in super::super) slices: Vec<Arc<Slice>>,

@@ -26,7 +26,7 @@ use crate::{
 /// The Service of the API server itself.
 const API_SERVER: (&str, &str) = ("default", "kubernetes");
 
-/// Has the log say what a missing right costs, once.
+/// Has the log show what a missing right costs, once.
 fn follow<T>(link: &mut Link, name: &str, unknown: &str, step: &Step<T>) {
     let is_first = !link.is_complete;
     link.follow(name, step);

@@ -24,7 +24,7 @@ impl WorkloadWork {
     pub(super) fn sync(&mut self, id: ServiceId, now: Instant) {
         let service = self.store.service(&id).cloned();
         let Some(service) = service.filter(|service| service.has_endpoints()) else {
-            // Its slices go with it, or are nobody's any more: the cluster's garbage collector has them.
+            // Its slices go with it, or have no owner any more: the cluster's garbage collector has them.
             self.leave_out(&id, BTreeMap::new());
             self.queue.end(&id, End::Done, now);
             return;
@@ -114,7 +114,7 @@ impl WorkloadWork {
             }
             WriteError::Conflict => self.failed(&service, End::Failed, &error.to_string(), now),
             WriteError::Forbidden(_) => {
-                // For want of quota, say: users see it at once, and it is tried again.
+                // For example for want of quota: users see it at once, and it is tried again.
                 warn!("Service {id}: {error}");
                 self.notify(Notice::of_service(
                     &service,

@@ -1,4 +1,4 @@
-//! What is new is taken note of.
+//! Handling of changes that the watches report.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 

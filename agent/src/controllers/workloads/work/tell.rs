@@ -1,4 +1,4 @@
-//! Users are told of their workloads.
+//! Messages to users about their workloads.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Which Services are written (rules S1 to S7 of linkerd's controller), and when those are tried again that were
+//! Services that are written (rules S1 to S7 of linkerd's controller), and the retries of those that were
 //! given up (Q2), against a server in this process.
 
 use std::{
@@ -123,7 +123,7 @@ fn work_with_vm() -> (WorkloadWork, Receiver<Notice>) {
     (work, told)
 }
 
-/// All that is there, as the watches tell of it.
+/// All that is there, as the watches report it.
 fn changes(
     services: Vec<Service>,
     workloads: Vec<ExternalWorkload>,
@@ -421,11 +421,11 @@ fn none_is_looked_at_before_it_is_known_what_is_the_clusters_own() {
         let probed = |work: &WorkloadWork| work.meters.workloads.probed.get();
         assert!(!work.is_complete());
         assert_eq!(probed(&work), 0);
-        // The server gives no Nodes: it goes on without.
+        // The server returns no Nodes: it goes on without.
         nodes.into_iter().for_each(|change| work.take(change));
         assert!(work.is_complete());
         assert_eq!(probed(&work), 1);
-        // It gives them now, and one has the address.
+        // It returns them now, and one has the address.
         let node = json!({
             "metadata": { "name": "n" },
             "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.1" }] },

@@ -1,4 +1,4 @@
-//! What is watched: what workloads' slices are made of, and the slices.
+//! Watches of the objects that workloads' slices are made of, and of the slices.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ impl Kind for AllNodes {
     }
 }
 
-/// What is new.
+/// A change in a watch.
 #[derive(Debug)]
 pub(super) enum Change {
     Definition(Step<Definition>),
@@ -65,12 +65,12 @@ pub(super) enum Change {
     Workload(Group, Step<ExternalWorkload>),
     Node(Step<Node>),
     ServiceCidr(Step<ServiceCidr>),
-    /// Where the API server answers.
+    /// Addresses of the API server.
     ApiServer(Step<EndpointSlice>),
 }
 
 impl Change {
-    /// Returns whether it says that a watch does not hear anything any more.
+    /// Returns whether it reports that a watch does not hear anything any more.
     pub(super) const fn is_lost(&self) -> bool {
         match self {
             Self::Definition(step) => matches!(step, Step::Lost(_)),

@@ -1,4 +1,4 @@
-//! Where a Consul agent is.
+//! The address of a Consul agent.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Consul's port of HTTP.
 const PORT: u16 = 8500;
 
-/// Where a Consul agent answers: `http://HOST:PORT`, `https://HOST:PORT`, `unix://PATH`, or
+/// Address of a Consul agent: `http://HOST:PORT`, `https://HOST:PORT`, `unix://PATH`, or
 /// `HOST:PORT` alone, as Consul's own clients take it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsulAddress {
@@ -55,7 +55,7 @@ impl ConsulAddress {
         matches!(self.place, Place::Tcp { tls: true, .. })
     }
 
-    /// What stands for it in a request.
+    /// Returns its authority in a request.
     pub(super) fn authority(&self) -> String {
         match &self.place {
             Place::Tcp { host, port, .. } => format!("{host}:{port}"),

@@ -31,20 +31,20 @@ use crate::source::consul::http::{
     token::{Token, TokenSource},
 };
 
-/// How many sockets are open at most where each blocked query has one of its own. Consul takes 200 of
-/// an address, which are not all ours, and resets the others without a word.
+/// Largest number of open sockets where each blocked query has one of its own. Consul takes 200 of an address, which
+/// are not all ours, and resets the others without a word.
 pub(in crate::source::consul) const SOCKETS: usize = 64;
 
-/// How many of them are left for questions that do not block.
+/// Number of them that are left for questions that do not block.
 pub(in crate::source::consul) const BESIDE: usize = 4;
 
-/// How many queries share a connection of HTTP/2. Consul takes 250.
+/// Number of queries that share a connection of HTTP/2. Consul takes 250.
 pub(in crate::source::consul) const STREAMS: usize = 200;
 
 /// An answer is at most so long: the checks of a whole catalog are one.
 const LONGEST: usize = 256 * 1024 * 1024;
 
-/// How often a connection of HTTP/2 is probed, and how long its answer may take.
+/// Interval of the probes of a connection of HTTP/2, and longest time for their answer.
 const PROBE: Duration = Duration::from_secs(10);
 
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
@@ -61,7 +61,7 @@ struct Inner {
     pools: Vec<Pool<Connector, Full<Bytes>>>,
     /// Room for questions at the same time, where each has a connection of its own.
     room: Option<Room>,
-    /// Where Consul has said that ACLs are off, since contact was last lost.
+    /// Paths where Consul has answered that ACLs are off, since contact was last lost.
     without_acls: Mutex<HashSet<String>>,
 }
 
@@ -87,11 +87,11 @@ impl Room {
 pub(in crate::source::consul) struct Answer {
     /// `X-Consul-Index`.
     pub(in crate::source::consul) index: Option<u64>,
-    /// Whether the server that answered has a leader, if it says so.
+    /// True if the server that answered has a leader; `None`: it does not report that.
     pub(in crate::source::consul) known_leader: Option<bool>,
-    /// True if the server has left something out that the token may not read, if it says so.
+    /// True if the server reports that it left out something that the token may not read.
     pub(in crate::source::consul) is_filtered: bool,
-    /// What it says.
+    /// The answer's body.
     pub(in crate::source::consul) body: Bytes,
     /// The connection that it came through, unless it was to end with this answer.
     pub(in crate::source::consul) connection: Option<Life>,
@@ -138,8 +138,8 @@ impl Client {
         })))
     }
 
-    /// Asks for what is at `path`, which is encoded, and waits at most so long. Questions with the same
-    /// `lane` may share a connection.
+    /// Requests the object at `path`, which is encoded, and waits at most so long. Questions with the same `lane` may
+    /// share a connection.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Client {
         self.get(lane, path, left).await
     }
 
-    /// Says something, and gives what is answered.
+    /// Sends a request, and returns the answer.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Client {
         self.ask(0, method, path, body.into(), limit).await
     }
 
-    /// Asks for rights at `path`; `None`: ACLs are off there. That is remembered while contact lasts.
+    /// Requests rights at `path`; `None`: ACLs are off there. That is remembered while contact lasts.
     ///
     /// # Errors
     ///
@@ -295,7 +295,7 @@ async fn permit(
         return Ok(None);
     };
     let permit = timeout(limit, room.acquire()).await;
-    // Nobody closes the semaphore.
+    // The semaphore is never closed.
     permit.map_or(Err(AskError::Crowded(limit)), |permit| Ok(permit.ok()))
 }
 
@@ -306,8 +306,8 @@ async fn read(body: Incoming) -> Result<Bytes, AskError> {
     Ok(body.to_bytes())
 }
 
-/// What the server that answered says of a leader. What an agent streams comes from no server, and says `false` in any
-/// case (hashicorp/consul#9776).
+/// Returns whether the server that answered has a leader, if it reports that. An answer that an agent streams comes
+/// from no server, and has `false` in any case (hashicorp/consul#9776).
 fn known_leader(headers: &HeaderMap) -> Option<bool> {
     if text(headers, "x-consul-query-backend") == Some("streaming") {
         return None;
@@ -330,7 +330,7 @@ fn host_of(address: &ConsulAddress) -> String {
     host.unwrap_or(authority)
 }
 
-/// The error and its causes: the first alone says only that there was one.
+/// Returns the error and its causes: the first alone shows only that there was one.
 fn in_words(error: &hyper_util::client::legacy::Error) -> String {
     let mut words = if error.is_connect() {
         "no connection".to_owned()

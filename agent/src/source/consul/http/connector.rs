@@ -25,7 +25,7 @@ use tower::Service;
 
 use crate::source::consul::http::{address::Place, life::Life, tls::Tls};
 
-/// How long a connection may take to be made.
+/// Longest time to make a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// A host that is gone without a word is missed after some 25 s, though nothing is sent to it while a
@@ -60,7 +60,7 @@ impl Connector {
             None => None,
         };
         let mut stream = self.open().await?;
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         stream.permit = permit.transpose().map_err(io::Error::other)?;
         Ok(stream)
     }
@@ -120,7 +120,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// What bytes go through.
+/// Stream of bytes.
 trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}

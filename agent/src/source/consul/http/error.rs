@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// How much of what Consul says of an error is shown, in characters.
+/// Number of characters of Consul's error text that are shown.
 const SHOWN: usize = 200;
 
-/// Why a question has no answer that can be believed. None of them says anything of a service.
+/// Reason that a question has no answer that can be believed. None of them is a fact about a service.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(in crate::source::consul) enum AskError {
     /// No connection, or one that broke.
@@ -24,7 +24,7 @@ pub(in crate::source::consul) enum AskError {
     Status {
         /// HTTP's status.
         code: u16,
-        /// What it says.
+        /// Text of the answer.
         text: String,
     },
     /// An answer that is none.
@@ -60,7 +60,7 @@ impl AskError {
         matches!(self, Self::Unreachable(_) | Self::Slow(_))
     }
 
-    /// What metrics call it.
+    /// Returns its name in metrics.
     pub(in crate::source::consul) const fn name(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "unreachable",

@@ -1,4 +1,4 @@
-//! Whether a connection still has its other end.
+//! The life of a connection, which ends with its other end.
 
 use std::sync::{
     Arc,

@@ -18,10 +18,10 @@ use tokio_rustls::rustls::{
 };
 use tracing::warn;
 
-/// What TLS needs, by the files that have it.
+/// Inputs of TLS, by the files that have them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::source::consul) struct TlsFiles {
-    /// Who may have signed the server's certificate; `None`: whom this host trusts.
+    /// Authorities that may have signed the server's certificate; `None`: those that this host trusts.
     pub(in crate::source::consul) authorities: Option<PathBuf>,
     /// Our certificate and its key, if the server asks for one.
     pub(in crate::source::consul) identity: Option<(PathBuf, PathBuf)>,
@@ -35,7 +35,7 @@ pub(in crate::source::consul) enum TlsError {
     /// A file that cannot be read, or has not what it should have.
     #[error("{}: {source}", .path.display())]
     File {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: pem::Error,
@@ -43,10 +43,10 @@ pub(in crate::source::consul) enum TlsError {
     /// A file of certificates without one.
     #[error("{}: it has no certificate", .0.display())]
     Empty(PathBuf),
-    /// What the files have does not go together.
+    /// The contents of the files do not go together.
     #[error(transparent)]
     Refused(#[from] tokio_rustls::rustls::Error),
-    /// This host trusts nobody.
+    /// This host trusts no authority.
     #[error("this host has no certificates of authorities: name a file with CONSUL_CACERT")]
     NoRoots,
     /// Not a name.
@@ -90,7 +90,7 @@ impl Tls {
         self.name.clone()
     }
 
-    /// What the next connection is made with.
+    /// Returns the configuration for the next connection.
     pub(super) fn config(&self) -> Arc<ClientConfig> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = self.files.changed();
@@ -106,7 +106,7 @@ impl Tls {
 }
 
 impl TlsFiles {
-    /// When each of the files was changed.
+    /// Returns the time of the last change of each file.
     fn changed(&self) -> Vec<Option<SystemTime>> {
         let identity = self.identity.iter().flat_map(|(cert, key)| [cert, key]);
         let files = self.authorities.iter().chain(identity);

@@ -9,7 +9,7 @@ use std::{
 
 use tracing::warn;
 
-/// Where the token comes from. Shown, it does not say the token.
+/// Source of the token. Shown, it does not reveal the token.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::source::consul) enum TokenSource {
     /// There is none: Consul's anonymous token counts.
@@ -21,7 +21,7 @@ pub(in crate::source::consul) enum TokenSource {
     File(PathBuf),
 }
 
-/// Text that is shown to nobody.
+/// Text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::source::consul) struct Secret(pub(in crate::source::consul) String);
 
@@ -38,12 +38,12 @@ pub(super) struct Token {
     read: Mutex<Read>,
 }
 
-/// What was last read of a file.
+/// Result of the last read of a file.
 #[derive(Debug, Default)]
 struct Read {
     changed: Option<SystemTime>,
     text: Option<Secret>,
-    /// True if it could not be read, which the log has said.
+    /// True if it could not be read, which was logged.
     has_failed: bool,
 }
 
@@ -64,7 +64,7 @@ impl Token {
         }
     }
 
-    /// Consul did not take the token: a file is read again, whatever its time says.
+    /// Notes that Consul did not take the token: a file is read again, whatever its time is.
     pub(super) fn refused(&self) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.changed = None;

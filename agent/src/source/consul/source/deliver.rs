@@ -36,20 +36,20 @@ use crate::{
     },
 };
 
-/// How long to wait before an event that failed is tried again, or Consul is asked again for what it did
-/// not say.
+/// Time before an event that failed is tried again, or Consul is asked again for an answer that it did not
+/// give.
 pub(super) const RETRY: Duration = Duration::from_secs(5);
 
-/// How much news may wait for the engine before those who tell it do.
+/// Number of news that may wait for the engine before their senders wait.
 pub(super) const AHEAD: usize = 256;
 
 /// An address that was claimed for a service, or why none is.
 pub(super) type Claimed = (Arc<ServiceId>, Result<IpAddr, String>);
 
-/// How often it is looked whether something has waited long enough.
+/// Interval of the checks for what has waited long enough.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What events are made of.
+/// Input of events.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) news: mpsc::Receiver<Told>,
@@ -146,7 +146,7 @@ pub(super) async fn deliver(
                 if engine.set_tiers(&id, tiers, Instant::now()) {
                     let queries: BTreeSet<Query> = engine.queries().cloned().collect();
                     listener.wanted(&queries);
-                    // Whoever follows them ends with us.
+                    // The receiver ends with us.
                     drop(wanted.send(queries));
                 }
             }
@@ -168,7 +168,7 @@ pub(super) async fn deliver(
 
 /// Has the engine know where the agent is, and its node's address.
 fn set_place(engine: &mut Engine, identity: &Identity, here: Option<Arc<Here>>) {
-    // A loopback address is nobody's to come from.
+    // A loopback address is no node's source address.
     let own = identity.address.filter(|ip| unusable(*ip).is_none());
     let is_host = |ip: &IpAddr| here.as_ref().is_some_and(|here| here.is_host(*ip));
     let own: BTreeSet<IpAddr> = own.into_iter().filter(is_host).collect();

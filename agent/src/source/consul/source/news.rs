@@ -1,4 +1,4 @@
-//! What queries tell, taken note of.
+//! Processing of the queries' news.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,31 +32,31 @@ use crate::{
 /// The source's name in reports.
 const SOURCE: &str = "consul";
 
-/// How the names begin of what gives hints for services.
+/// Prefix of the names of the sources of hints for services.
 const HINTS: &str = "(hints for all services";
 
-/// How the query of mesh gateways is shown.
+/// Displayed name of the query of mesh gateways.
 const MESH_GATEWAYS: &str = "(mesh gateways)";
 
-/// Takes note of what queries tell.
+/// Processor of the queries' news.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) monitor: ConsulMonitor,
     pub(super) reports: Arc<Reports>,
-    /// How long removals wait after the agent was out of reach.
+    /// Time that removals wait after the agent was out of reach.
     settle: Duration,
-    /// The queries whose removals wait, until when, and what they say meanwhile.
+    /// The queries whose removals wait, with the deadline and the newest answer.
     settling: HashMap<Arc<Query>, Settling>,
     /// The instances that cannot be read.
     pub(super) unreadable: HashMap<Arc<Query>, Vec<String>>,
-    /// Since when a change waits that nobody has refused.
+    /// Time since which a change waits that was not refused.
     pub(super) late_since: Option<Instant>,
 }
 
 /// The removals of a query that wait.
 #[derive(Debug)]
 struct Settling {
-    /// When they are believed; `None`: the query is not up to date, and its time begins anew when it is.
+    /// Time at which they are believed; `None`: the query is not up to date, and its time begins anew when it is.
     until: Option<Instant>,
     newest: Vec<Instance>,
 }
@@ -75,7 +75,7 @@ impl Listener {
         listener
     }
 
-    /// Consul does not say who we are.
+    /// Notes that Consul does not return our identity.
     pub(super) fn unknown(&self, error: &AskError) {
         self.monitor.update(|state| {
             let identity = "(who we are)".to_owned();
@@ -98,7 +98,7 @@ impl Listener {
         self.show_contact();
     }
 
-    /// Consul has said who we are.
+    /// Notes that Consul has returned our identity.
     pub(super) fn is_known(&self) {
         self.monitor.update(|state| {
             state.stale.clear();
@@ -107,13 +107,13 @@ impl Listener {
         self.show_contact();
     }
 
-    /// Takes note of this, and tells the engine what follows from it.
+    /// Takes note of this, and passes its consequences to the engine.
     pub(super) fn take(&mut self, engine: &mut Engine, told: Told, now: Instant) {
         let Told { topic, news } = told;
         let name = named(&topic);
         let query = match topic {
             Topic::Instances(query) if !engine.wants(&query) => {
-                // It was on its way when nobody wanted it any more.
+                // It was on its way when the query was no longer wanted.
                 return;
             }
             Topic::Instances(query) => Some(query),
@@ -198,13 +198,13 @@ impl Listener {
         self.show_contact();
     }
 
-    /// When removals that wait are due.
+    /// Returns the time at which removals that wait are due.
     pub(super) fn settled_at(&self) -> Option<Instant> {
         let settling = self.settling.values();
         settling.filter_map(|settling| settling.until).min()
     }
 
-    /// Believes what was said last, where the time for doubts is over.
+    /// Believes the last answers, where the time for doubts is over.
     pub(super) fn settle(&mut self, engine: &mut Engine, now: Instant) {
         let due = self
             .settling
@@ -214,7 +214,7 @@ impl Listener {
         }
     }
 
-    /// What of an answer counts at once.
+    /// Returns the part of an answer that counts at once.
     fn settled(
         &mut self,
         engine: &Engine,
@@ -241,7 +241,7 @@ impl Listener {
         settling(known, instances)
     }
 
-    /// How much is remembered of removals that wait, and of instances that cannot be read.
+    /// Returns the sizes of the records of removals that wait, and of instances that cannot be read.
     #[cfg(test)]
     pub(super) fn size(&self) -> [usize; 2] {
         let settling = self.settling.values().map(|it| it.newest.len());
@@ -319,7 +319,7 @@ fn forget_rights(state: &mut ConsulState, name: &str) {
     rights.retain(|right| !right.starts_with(&lacks));
 }
 
-/// How what was asked is shown.
+/// Returns the displayed name of a topic.
 fn named(topic: &Topic) -> String {
     match topic {
         Topic::Instances(query) => shown(query),
@@ -333,7 +333,7 @@ fn named(topic: &Topic) -> String {
     }
 }
 
-/// How a query is shown.
+/// Returns the displayed name of a query.
 pub(super) fn shown(query: &Query) -> String {
     let Query {
         service,

@@ -1,4 +1,4 @@
-//! What is shown of the engine.
+//! The report on the engine.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -48,7 +48,7 @@ impl Listener {
                 _ => Some(state.pending_since.unwrap_or_else(Instant::now)),
             };
         });
-        // Until everything was told once, that is the first Resync's affair.
+        // Until everything was sent once, that is the first Resync's affair.
         let is_late = engine.has_pending() && engine.is_synced();
         let now = Instant::now();
         let since = is_late.then(|| self.late_since.unwrap_or(now));
@@ -89,7 +89,7 @@ fn gateways(engine: &Engine) -> Vec<KnownGateway> {
     gateways
 }
 
-/// Where the gateways of a query are known from; `None`: it gives others than gateways.
+/// Returns the source of the gateways of a query; `None`: it gives others than gateways.
 fn origin(query: &Query) -> Option<&'static str> {
     match (query.kind, &query.datacenter) {
         (QueryKind::MeshGateways, _) => Some("Consul's federation state"),

@@ -1,4 +1,4 @@
-//! When removals are believed after the agent was out of reach.
+//! The time at which removals are believed after the agent was out of reach.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,7 @@ use crate::{
 
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// A listener, an engine that has one frontend, and what is asked for it.
+/// A listener, an engine that has one frontend, and its query.
 struct World {
     listener: Listener,
     engine: Engine,
@@ -73,7 +73,7 @@ impl World {
         self.take(seconds, News::Stale(Trouble { since, reason }));
     }
 
-    /// What the engine knows at this time.
+    /// Returns the engine's knowledge at this time.
     fn known(&mut self, seconds: u64) -> Vec<String> {
         let now = self.start + Duration::from_secs(seconds);
         self.listener.settle(&mut self.engine, now);

@@ -1,8 +1,8 @@
-//! Consul's rules for blocking queries, and those for what to believe of them.
+//! Consul's rules for blocking queries, and those for the belief in their answers.
 
 use crate::source::consul::http::life::Life;
 
-/// What to ask for next.
+/// The next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     /// The leader's word, at once.
@@ -13,11 +13,10 @@ pub(super) enum Read {
     Blocking(u64),
 }
 
-/// What an answer is worth.
+/// Value of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
-    /// It has the index of what is known. Consul changes answers without another index, so it may say something
-    /// else.
+    /// It has the index of what is known. Consul changes answers without another index, so its content may differ.
     Known,
     /// It is to be believed.
     New,
@@ -25,7 +24,7 @@ pub(super) enum Worth {
     Doubtful,
 }
 
-/// Where a query is.
+/// Position of a query.
 ///
 /// An index counts only from an answer that is good: Consul sends one with its errors, too. After an error
 /// the next read has none: a Consul that was built anew counts from the beginning, and would let a
@@ -39,7 +38,7 @@ pub(super) enum Worth {
 pub(super) struct Cursor {
     /// Of what was believed last.
     index: u64,
-    /// What that came through.
+    /// Connection of that answer.
     connection: Option<Life>,
     state: State,
 }
@@ -49,18 +48,18 @@ enum State {
     /// Nothing is known.
     #[default]
     Start,
-    /// What is known is up to date.
+    /// The known answer is up to date.
     Follow,
     /// Something failed since.
     Afresh,
     /// The index went back.
     Confirm,
-    /// Somebody says that there is something new.
+    /// A hint has announced something new.
     Hinted,
 }
 
 impl Cursor {
-    /// What to ask for next.
+    /// Returns the next request.
     pub(super) const fn read(&self) -> Read {
         match self.state {
             State::Start | State::Confirm | State::Hinted => Read::Default,
@@ -88,7 +87,7 @@ impl Cursor {
         is_early: bool,
     ) -> Worth {
         self.connection = connection;
-        // Consul never says 0; somebody between us might.
+        // Consul never sends 0; a proxy between us might.
         let index = index.max(1);
         let worth = match self.state {
             State::Follow | State::Hinted if index == self.index => Worth::Known,
@@ -122,7 +121,7 @@ impl Cursor {
         };
     }
 
-    /// Somebody else says that there is something new: the leader knows it.
+    /// Notes a hint that there is something new: the leader knows it.
     pub(super) const fn hinted(&mut self) {
         if matches!(self.state, State::Follow | State::Afresh) {
             self.state = State::Hinted;
@@ -134,7 +133,7 @@ impl Cursor {
 mod tests {
     use super::*;
 
-    /// What happens to a query.
+    /// Event of a query.
     enum Step {
         Answer(u64, Worth),
         /// As that, well before its wait is over.
@@ -145,7 +144,7 @@ mod tests {
 
     use Step::{Answer, Early, Failure, Hint};
 
-    /// What is asked for after these steps.
+    /// Returns the request after these steps.
     fn read_after(steps: &[Step]) -> Read {
         let mut cursor = Cursor::default();
         for step in steps {
@@ -213,7 +212,7 @@ mod tests {
             ),
             (&[Answer(7, Worth::New), Failure], Read::Stale),
             (&[Answer(7, Worth::New), Failure, Failure], Read::Stale),
-            // What could not be believed is told again with the same index.
+            // An answer that could not be believed comes again with the same index.
             (
                 &[Answer(7, Worth::New), Failure, Answer(7, Worth::New)],
                 Read::Blocking(7),
@@ -222,7 +221,7 @@ mod tests {
                 &[Answer(7, Worth::New), Failure, Answer(9, Worth::New)],
                 Read::Blocking(9),
             ),
-            // Backwards: the leader is asked, and what it says is true.
+            // Backwards: the leader is asked, and its answer is true.
             (
                 &[Answer(7, Worth::New), Answer(3, Worth::Doubtful)],
                 Read::Default,

@@ -1,4 +1,4 @@
-//! Those who wait for a hint that something may be new.
+//! Queries that wait for a hint that something may be new.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,22 +12,22 @@ use tokio::{sync::Notify, time::sleep};
 const PORTION: usize = 20;
 const PORTION_TIME: Duration = Duration::from_millis(6);
 
-/// Those who wait for a hint, by what concerns them.
+/// Queries that wait for a hint, by what concerns them.
 #[derive(Debug, Default)]
 pub(in crate::source::consul) struct Hinted(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many ever waited.
+    /// Number of queries that ever waited.
     begun: u64,
     waiting: HashMap<u64, Waiting>,
     services: Concerned,
     nodes: Concerned,
-    /// How many times those who give hints have lost contact.
+    /// Number of times that the sources of hints have lost contact.
     losses: u64,
 }
 
-/// Who waits.
+/// A query that waits.
 #[derive(Debug)]
 struct Waiting {
     notify: Arc<Notify>,
@@ -38,12 +38,12 @@ struct Waiting {
     nodes: BTreeSet<Box<str>>,
 }
 
-/// Those whom a name concerns, by their numbers.
+/// Numbers of the queries that a name concerns.
 #[derive(Debug, Default)]
 struct Concerned(HashMap<Box<str>, BTreeSet<u64>>);
 
 impl Concerned {
-    /// These names, in place of those before, concern who has this number.
+    /// These names, in place of those before, concern the query with this number.
     fn replace(&mut self, number: u64, before: &BTreeSet<Box<str>>, names: &BTreeSet<Box<str>>) {
         let Self(all) = self;
         for name in before.difference(names) {
@@ -60,7 +60,7 @@ impl Concerned {
     }
 }
 
-/// One who waits for hints.
+/// A query that waits for hints.
 #[derive(Debug)]
 pub(in crate::source::consul) struct Waiter {
     hinted: Arc<Hinted>,
@@ -100,7 +100,7 @@ impl Waiter {
         (waiting.services, waiting.nodes) = (services, nodes);
     }
 
-    /// Returns whether those who give hints have lost contact since this was last asked.
+    /// Returns whether the sources of hints have lost contact since the last call.
     pub(super) fn notice_loss(&mut self) -> bool {
         let losses = self.hinted.state().losses;
         std::mem::replace(&mut self.losses, losses) != losses
@@ -124,7 +124,7 @@ impl Drop for Waiter {
 }
 
 impl Hinted {
-    /// One more who waits for hints of a service.
+    /// Adds a query that waits for hints of a service.
     pub(in crate::source::consul) fn add(self: &Arc<Self>, service: &str) -> Waiter {
         let mut state = self.state();
         state.begun += 1;
@@ -166,7 +166,7 @@ impl Hinted {
         state.notify(state.nodes.0.get(node));
     }
 
-    /// Contact was lost: what services say after it may not be all yet.
+    /// Notes that contact was lost: the answers of services after it may not be complete yet.
     pub(super) fn lose(&self) {
         self.state().losses += 1;
     }

@@ -1,8 +1,8 @@
-//! More services than there may be connections: two queries tell which of them to look at.
+//! More services than there may be connections: two queries show which of them to look at.
 //!
-//! The checks of the whole catalog say at once which services' health has changed. The list of its
-//! services wakes with each registration and says no more than that there was one: then all services
-//! are looked at, at a bounded rate.
+//! The checks of the whole catalog show at once which services' health has changed. The list of its services
+//! wakes with each registration and shows no more than that there was one: then all services are looked at, at
+//! a bounded rate.
 
 use std::{
     borrow::Cow,
@@ -27,7 +27,7 @@ use crate::source::{
     instances::tier::Datacenter,
 };
 
-/// Where all checks are, and all services.
+/// Path of all checks, and that of all services.
 const CHECKS: &str = "/v1/health/state/any";
 const SERVICES: &str = "/v1/catalog/services";
 
@@ -51,7 +51,7 @@ struct Check<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// What a check belongs to.
+/// Object that a check belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Concerned {
     Service(Box<str>),
@@ -77,7 +77,7 @@ struct Checks {
 }
 
 impl Checks {
-    /// What of this is not as before.
+    /// Returns the objects whose checks differ from before.
     fn changed(&mut self, checks: &[Check<'_>]) -> Vec<Concerned> {
         self.answers += 1;
         let answer = self.answers;
@@ -134,7 +134,7 @@ impl Check<'_> {
     }
 }
 
-/// Gives hints by the checks of a datacenter, for ever.
+/// Sends hints by the checks of a datacenter, for ever.
 pub(in crate::source::consul) async fn by_checks(
     client: Client,
     datacenter: Datacenter,
@@ -160,8 +160,8 @@ pub(in crate::source::consul) async fn by_checks(
     follow(client, &path, topic, told, changed, heard).await;
 }
 
-/// Gives hints by the services of a datacenter, for ever. After each answer, also one that says nothing new,
-/// all are looked at: what no query wakes for is seen then.
+/// Sends hints by the services of a datacenter, for ever. After each answer, also one without news, all are
+/// looked at: changes that wake no query are seen then.
 pub(in crate::source::consul) async fn by_services(
     client: Client,
     datacenter: Datacenter,

@@ -1,4 +1,4 @@
-//! Whether Consul's servers have a leader.
+//! The leader of Consul's servers, or the lack of one.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,15 +10,15 @@ use crate::source::consul::{
     watch::told::{News, Reason, Told, Topic, Trouble},
 };
 
-/// How often that is asked: a query that blocks hears nothing of a lost quorum before its wait is over.
+/// Interval of the requests: a query that blocks hears nothing of a lost quorum before its wait is over.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// How long the answer may take.
+/// Longest time for the answer.
 const LIMIT: Duration = Duration::from_secs(4);
 
 const PATH: &str = "/v1/status/leader";
 
-/// Asks for the leader again and again, and tells when there is none.
+/// Requests the leader again and again, and reports when there is none.
 pub(in crate::source::consul) async fn look_for_leader(client: Client, told: mpsc::Sender<Told>) {
     let mut stale_since = None;
     loop {

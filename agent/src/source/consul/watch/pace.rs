@@ -1,4 +1,4 @@
-//! How often Consul is asked.
+//! The rate of requests to Consul.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -8,12 +8,12 @@ use std::{
 /// The times that a query keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::source::consul) struct Pace {
-    /// How long a query blocks at Consul. One whose client has gone keeps its place there for as long.
+    /// Time that a query blocks at Consul. One whose client has gone keeps its place there for as long.
     pub(in crate::source::consul) wait: Duration,
-    /// How long it blocks while the token may not see all: a right that is given back may change no answer.
+    /// Time that it blocks while the token may not see all: a right that is given back may change no answer.
     pub(in crate::source::consul) hidden: Duration,
-    /// How long the answer to a query that does not block may take. Without a leader Consul holds it
-    /// back for 7 s.
+    /// Longest time for the answer to a query that does not block. Without a leader Consul holds it back for 7
+    /// s.
     pub(in crate::source::consul) answer: Duration,
     /// The longest pause after a first failure; it doubles with each further one.
     pub(in crate::source::consul) first: Duration,
@@ -21,10 +21,10 @@ pub(in crate::source::consul) struct Pace {
     pub(in crate::source::consul) longest: Duration,
     /// The time between two answers of a query, once it has had many at once.
     pub(in crate::source::consul) between: Duration,
-    /// How many at once.
+    /// Largest number at once.
     pub(in crate::source::consul) burst: u32,
-    /// An answer that says nothing new may be long, and outputs of checks alone lead to one after the
-    /// other: the pause after it is so many times what it took to read it.
+    /// Pause after an answer without news, as a multiple of the time that it took to read it: the answer may be
+    /// long, and outputs of checks alone lead to one after the other.
     pub(in crate::source::consul) rests: u32,
     /// The longest such pause. What changes meanwhile is seen after it.
     pub(in crate::source::consul) longest_rest: Duration,
@@ -47,12 +47,12 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How long an answer to a query that blocks for such a `wait` may take: Consul adds up to a sixteenth.
+    /// Returns the longest time for an answer to a query that blocks for such a `wait`: Consul adds up to a sixteenth.
     pub(super) fn blocked(&self, wait: Duration) -> Duration {
         wait + wait / 16 + self.answer
     }
 
-    /// The pause after an answer that said nothing new, and took so long to read.
+    /// Returns the pause after an answer that had no news, and took so long to read.
     pub(super) fn rest(&self, reading: Duration) -> Duration {
         self.longest_rest.min(reading.saturating_mul(self.rests))
     }
@@ -97,7 +97,7 @@ impl Backoff {
 /// A bucket of answers: a flapping check costs no more than it has.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// When the bucket would be full.
+    /// Time at which the bucket would be full.
     full_at: Instant,
 }
 

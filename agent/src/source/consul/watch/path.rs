@@ -18,19 +18,19 @@ use crate::source::consul::{
     },
 };
 
-/// What came of an answer.
+/// Result of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::source::consul) enum Taken {
-    /// Somebody may want to know.
+    /// It may have news for a receiver.
     News,
-    /// It was another one than before, and says nothing that anybody wants to know.
+    /// It differs from the one before, and has no news for any receiver.
     Nothing,
 }
 
-/// What becomes known of the answers to those who wait for hints.
+/// News of the answers for queries that wait for hints.
 #[derive(Debug)]
 pub(in crate::source::consul) enum Heard<'a> {
-    /// Nothing: nobody does.
+    /// Nothing: no query waits.
     Nothing,
     /// That contact was lost.
     Losses(&'a Hinted),
@@ -49,9 +49,9 @@ impl Heard<'_> {
     }
 }
 
-/// Follows what is at a path, for ever. `take` has the body of each answer that is another one than before; what it
-/// cannot read is asked for again, as after any error. After one that says nothing it is not asked again
-/// at once, as the next one may say as little.
+/// Follows the object at a path, for ever. `take` has the body of each answer that differs from the one before; if it
+/// cannot read it, the object is requested again, as after any error. After an answer without news it is not requested
+/// again at once, as the next one may have as little.
 pub(in crate::source::consul) async fn follow(
     client: Client,
     path: &str,

@@ -1,4 +1,4 @@
-//! What the token may not see.
+//! Instances that the token may not see.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -63,15 +63,15 @@ struct Verdict {
     allow: bool,
 }
 
-/// Which of the instances that have vanished from a query's answers the token may not see, so that nothing is known of
-/// these, and what it lacks.
+/// Instances that the token may not see, of those that have vanished from a query's answers, so that nothing is known
+/// of these, and the rights that it lacks.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
     pub(super) instances: Vec<Instance>,
     pub(super) lacks: Option<String>,
 }
 
-/// Which of these instances of a query the token may not see.
+/// Returns those of these instances of a query that the token may not see.
 pub(super) async fn hidden<'a>(
     client: &Client,
     query: &'a Query,
@@ -89,8 +89,8 @@ pub(super) async fn hidden<'a>(
     })
 }
 
-/// What the token lacks to see instances of a service of which none was ever seen; `None`: nothing, so that there are
-/// none. `node` is our own.
+/// Returns the rights that the token lacks to see instances of a service of which none was ever seen; `None`: no right,
+/// so that there are no instances. `node` is our own.
 pub(super) async fn missing(
     client: &Client,
     query: &Query,
@@ -102,7 +102,7 @@ pub(super) async fn missing(
     Ok(listed(&lacking))
 }
 
-/// What is needed to see an instance of this service on this node.
+/// Returns the rights that are needed to see an instance of this service on this node.
 fn rights<'a>(
     query: &'a Query,
     service: &'a str,
@@ -116,7 +116,7 @@ fn rights<'a>(
         .chain([Right::Service(service), Right::Node(node)])
 }
 
-/// Those of these rights that the token does not have. There are none to lack where ACLs are off.
+/// Returns those of these rights that the token does not have. There are none to lack where ACLs are off.
 async fn lacking<'a>(
     client: &Client,
     datacenter: &Datacenter,

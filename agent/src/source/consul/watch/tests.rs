@@ -1,4 +1,4 @@
-//! Queries against a server that does as it is told.
+//! Queries against a server that follows a script.
 
 mod rights;
 
@@ -38,7 +38,7 @@ use crate::{
 /// Longer than anything takes here, on whatever machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the server does with a question.
+/// Reaction of the server to a question.
 #[derive(Debug, Clone)]
 enum Step {
     /// It answers: status, index, body.
@@ -47,13 +47,13 @@ enum Step {
     Leaderless(u64, String),
     /// It answers, keeps the connection, and closes it soon, as one does that is killed.
     Leave(u64, String),
-    /// It says nothing.
+    /// It sends nothing.
     Hang,
     /// It closes the connection.
     Break,
     /// It answers, and has left something out that the token may not read.
     Filtered(u64, String),
-    /// It says what the token may do.
+    /// It returns the rights of the token.
     Rights(u16, String),
 }
 
@@ -90,7 +90,7 @@ fn verdicts(allowed: &[bool]) -> Step {
     Rights(200, format!("[{}]", rights.join(",")))
 }
 
-/// A query that is followed, the server that it asks, and what it tells.
+/// A query that is followed, the server that it asks, and its news.
 struct World {
     asked: Arc<Mutex<Vec<String>>>,
     told: mpsc::Receiver<Told>,
@@ -132,7 +132,7 @@ impl World {
         Self { asked, told }
     }
 
-    /// What is told next, in short.
+    /// Returns the next news, in short.
     async fn next(&mut self) -> String {
         let told = timeout(PATIENCE, self.told.recv()).await;
         let Told { topic, news } = told.expect("nothing is told").unwrap();
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// That all of this is told, and these questions are asked for it.
+    /// Checks that all of this is reported, and that these requests are sent for it.
     async fn holds(mut self, told: &[&str], asked: &[&str]) {
         for expected in told {
             assert_eq!(self.next().await, *expected, "of {told:?}");
@@ -265,7 +265,7 @@ async fn question(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// How long it takes until four answers have been read that say this, each for 10 ms.
+/// Returns the time until four answers with this result have been read, each for 10 ms.
 async fn four_answers(said: Taken) -> Duration {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -339,7 +339,7 @@ async fn an_answer_counts_though_its_index_is_known() {
     let world = World::new(steps).await;
     let asked = ["default", "7", "stale", "7", "9"];
     world.holds(&["[a]", "[b]", "[b]", "[c]"], &asked).await;
-    // What is the same again is nothing to tell.
+    // The same answer again is no news.
     let steps = vec![good(7, "a"), good(7, "a"), good(7, "a"), good(9, "c")];
     let world = World::new(steps).await;
     world.holds(&["[a]", "[a]", "[c]"], &asked).await;

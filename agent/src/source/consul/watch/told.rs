@@ -1,4 +1,4 @@
-//! What comes of a query.
+//! The results of a query.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -7,42 +7,42 @@ use crate::source::{
     instances::{instance::Instance, query::Query, tier::Datacenter},
 };
 
-/// What a query tells the source.
+/// A query's report to the source.
 #[derive(Debug, Clone)]
 pub(in crate::source::consul) struct Told {
-    /// What was asked.
+    /// Topic of the query.
     pub(in crate::source::consul) topic: Topic,
-    /// What.
+    /// The news of it.
     pub(in crate::source::consul) news: News,
 }
 
-/// What is asked.
+/// Topic of a query.
 #[derive(Debug, Clone)]
 pub(in crate::source::consul) enum Topic {
     /// The instances that a query gives.
     Instances(Arc<Query>),
-    /// Which services of a datacenter may have changed.
+    /// Services of a datacenter that may have changed.
     Hints(Datacenter),
-    /// What the resolver of a service says.
+    /// The resolver of a service.
     Resolver(Box<str>),
-    /// Which resolvers may have changed.
+    /// Resolvers that may have changed.
     Resolvers,
-    /// Whether the servers have a leader.
+    /// The servers' leader, or the lack of one.
     Leader,
-    /// Which datacenters there are, and how near.
+    /// The datacenters, and how near they are.
     Datacenters,
-    /// Whether the agent has the gateways that are offered.
+    /// The presence of the offered gateways at the agent.
     Exports,
 }
 
-/// What is new of a query.
+/// News of a query.
 #[derive(Debug, Clone)]
 pub(in crate::source::consul) enum News {
     /// These are its instances, and it is up to date.
     Instances {
         /// All of them.
         instances: Vec<Instance>,
-        /// Those of them that cannot be read.
+        /// Instances of the answer that cannot be read.
         unreadable: Vec<String>,
         /// True if the agent was out of reach since the last ones.
         is_back: bool,
@@ -64,7 +64,7 @@ pub(in crate::source::consul) struct Trouble {
     pub(in crate::source::consul) reason: Reason,
 }
 
-/// What is in the way.
+/// Obstacle to an answer.
 #[derive(Debug, Clone)]
 pub(in crate::source::consul) enum Reason {
     /// There is no good answer.

@@ -30,12 +30,12 @@ use crate::source::{
     instances::{instance::Instance, query::Query},
 };
 
-/// How a query learns that there is something new.
+/// Way in which a query notices changes.
 #[derive(Debug)]
 pub(in crate::source::consul) enum Wake {
     /// It blocks at Consul.
     Blocking,
-    /// It is told by those that do.
+    /// It gets hints from those that do.
     Hints(Waiter),
 }
 
@@ -43,7 +43,7 @@ pub(in crate::source::consul) enum Wake {
 #[derive(Debug)]
 pub(in crate::source::consul) struct Watcher {
     client: Client,
-    /// Which connection it shares.
+    /// Number of the connection that it shares.
     lane: usize,
     query: Arc<Query>,
     path: String,
@@ -53,14 +53,14 @@ pub(in crate::source::consul) struct Watcher {
     pace: Pace,
     told: mpsc::Sender<Told>,
     cursor: Cursor,
-    /// What was last believed; `None`: nothing yet.
+    /// Instances that were last believed; `None`: nothing yet.
     known: Option<Vec<Instance>>,
-    /// What of that answer could not be read.
+    /// Parts of that answer that could not be read.
     unreadable: Vec<String>,
     /// The answer that was read last, by its hash: most are the same again.
     body: Option<u64>,
     hasher: RandomState,
-    /// What the token lacks to see all that was known.
+    /// Rights that the token lacks to see all that was known.
     lacks: Option<String>,
     /// Since when it is not up to date.
     stale_since: Option<SystemTime>,
@@ -68,7 +68,7 @@ pub(in crate::source::consul) struct Watcher {
     is_back: bool,
 }
 
-/// Nobody listens any more.
+/// The receiver is gone.
 pub(super) struct Unheard;
 
 impl Watcher {
@@ -151,11 +151,11 @@ impl Watcher {
             self.is_back |= self.cursor.notice_end();
             self.cursor.hinted();
         }
-        // Who gives hints may have missed the agent while nobody asked here.
+        // The source of hints may have missed the agent while no query ran here.
         self.is_back |= waiter.notice_loss();
     }
 
-    /// Asks once, and tells what comes of it.
+    /// Sends one request, and reports its result.
     async fn turn(&mut self) -> Result<Result<(), Reason>, Unheard> {
         let asked_at = Instant::now();
         let answer = match self.ask().await {
@@ -200,7 +200,7 @@ impl Watcher {
         Ok(Ok(()))
     }
 
-    /// How long a query that blocks does.
+    /// Returns the time that a query blocks.
     const fn wait(&self) -> Duration {
         if self.lacks.is_some() {
             self.pace.hidden
@@ -233,7 +233,7 @@ impl Watcher {
         }
     }
 
-    /// What an answer says, if that is another thing than before: its instances, and those that are missing in it
+    /// Returns the content of an answer if it differs from before: its instances, and those that are missing in it
     /// because the token may not see them.
     async fn believe(
         &mut self,
@@ -308,7 +308,7 @@ impl Watcher {
     }
 }
 
-/// Those who are known and missing in an answer.
+/// Returns the instances that are known and missing in an answer.
 fn vanished<'a>(known: &'a [Instance], answer: &[Instance]) -> Vec<&'a Instance> {
     let there: HashSet<_> = answer.iter().map(key).collect();
     let vanished = known.iter().filter(|known| !there.contains(&key(known)));

@@ -1,4 +1,4 @@
-//! What is written becomes values, each with an error for each way in which it can be wrong.
+//! Conversion of the text into values, with an error for each way in which it can be wrong.
 
 use std::{
     collections::{BTreeMap, HashMap},

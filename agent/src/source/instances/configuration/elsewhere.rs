@@ -17,7 +17,7 @@ use crate::source::instances::{
 /// So many of the nearest datacenters are asked for at most.
 const NEAREST: i64 = 16;
 
-/// What is written of other datacenters, and what it has to go with.
+/// Written settings of other datacenters, and those that they have to go with.
 pub(super) struct Written<'a> {
     pub(super) span: &'a Range<usize>,
     pub(super) failover: Option<Spanned<FailoverList>>,
@@ -29,14 +29,14 @@ pub(super) struct Written<'a> {
     pub(super) protocol: Protocol,
 }
 
-/// What it comes to.
+/// Meaning of these settings.
 pub(super) struct Elsewhere {
     pub(super) failover: Failover,
     pub(super) via: Via,
     pub(super) export: Option<Export>,
 }
 
-/// What is written, if it goes together.
+/// Returns the meaning of the settings, if they go together.
 pub(super) fn elsewhere(written: Written<'_>) -> Result<Elsewhere, Fault> {
     let Written {
         span,

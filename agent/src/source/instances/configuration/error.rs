@@ -1,16 +1,16 @@
-//! What is wrong with a configuration.
+//! An error in a configuration.
 
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// What is wrong, where, and what to do.
+/// An error, its place and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub(crate) struct ConfigurationError {
     /// The line, from 1 on.
     pub(crate) line: usize,
-    /// The field, and what is wrong with it.
+    /// The field, and the error in it.
     pub(crate) what: String,
 }
 

@@ -1,13 +1,13 @@
-//! What is wrong with a part of the text.
+//! An error in a part of the text.
 
 use std::ops::Range;
 
 use toml::Spanned;
 
-/// Where something stands, and what is wrong with it.
+/// Place of an error, and its text.
 pub(super) type Fault = (Range<usize>, String);
 
-/// What is wrong with what stands here.
+/// Returns an error with the place of this value.
 pub(super) fn fault<T>(at: &Spanned<T>, what: impl Into<String>) -> Fault {
     (at.span(), what.into())
 }

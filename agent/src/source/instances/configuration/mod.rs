@@ -1,4 +1,4 @@
-//! Which services have which frontends: the text of a file, in TOML, becomes [frontends].
+//! Configuration of services' frontends: the text of a file, in TOML, becomes [frontends].
 //!
 //! [frontends]: crate::source::instances::frontend::Frontend
 

@@ -1,4 +1,4 @@
-//! A frontend, and what it comes to.
+//! A frontend, and its state in the engine.
 
 use std::{
     net::IpAddr,
@@ -12,11 +12,11 @@ use crate::source::instances::{
     vip::{Address, Agreed, Said, agree},
 };
 
-/// How long a frontend waits for what is not known of its tiers, and all of them at the start for services of this
+/// Time that a frontend waits for what is not known of its tiers, and all of them at the start for services of this
 /// datacenter. A datacenter may be out of reach for long, or nowhere.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A frontend, and what is remembered of it.
+/// A frontend, and its remembered state.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) frontend: Frontend,
@@ -24,19 +24,19 @@ pub(super) struct Entry {
     /// The address on which its instances agreed last.
     pub(super) agreed: Option<Agreed>,
     pub(super) is_pending: bool,
-    /// Where its instances are, in the order in which they are wanted, and what is asked for them.
+    /// Tiers of its instances, the most wanted first, and their queries.
     pub(super) tiers: Vec<(Tier, TierQueries)>,
-    /// True if somebody has still to say which tiers there are.
+    /// True if its tiers are not all known yet.
     pub(super) tiers_are_open: bool,
-    /// What is to be shown of its tiers.
+    /// Notes on its tiers, to be shown.
     pub(super) notes: Vec<String>,
-    /// What is not known of its tiers yet is waited for.
+    /// State of the wait for what is not known of its tiers yet.
     waiting: Waiting,
-    /// Where those are that take new connections, of what the renderer is told.
+    /// Datacenter of the instances that take new connections, as the renderer got them.
     pub(super) serving: Option<Datacenter>,
 }
 
-/// How long what is not known of a frontend's tiers is waited for. Meanwhile the frontend stays as it is.
+/// State of the wait for what is not known of a frontend's tiers. Meanwhile the frontend stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     /// From the first look at it on.
@@ -47,7 +47,7 @@ enum Waiting {
     Over,
 }
 
-/// What is known of an address that is to be claimed.
+/// State of an address that is to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
     /// Nothing yet.
@@ -73,7 +73,7 @@ impl Entry {
         }
     }
 
-    /// Has other tiers from now on. Gives whether they are others than before.
+    /// Sets the tiers. Returns whether they are others than before.
     pub(super) fn set_tiers(&mut self, tiers: Vec<Tier>, now: Instant) -> bool {
         let was_open = std::mem::replace(&mut self.tiers_are_open, false);
         let tiers = with_queries(&self.frontend, tiers);
@@ -95,7 +95,7 @@ impl Entry {
         self.waiting = Waiting::Over;
     }
 
-    /// Begins to wait, if it is to. Gives whether it has just taken too long.
+    /// Begins to wait, if it is to. Returns whether it has just taken too long.
     pub(super) fn has_waited(&mut self, now: Instant) -> bool {
         match self.waiting {
             Waiting::ToBegin => {
@@ -113,19 +113,19 @@ impl Entry {
         }
     }
 
-    /// Returns whether somebody has still to say which tier comes first.
+    /// Returns whether its first tier is not known yet.
     pub(super) fn first_is_open(&self) -> bool {
         self.tiers_are_open && self.frontend.failover == Failover::Resolver
     }
 
-    /// What has to be known for it.
+    /// Returns the queries that it needs.
     pub(super) fn queries(&self) -> impl Iterator<Item = Query> + use<> {
         let queries = self.tiers.iter().map(|(_, queries)| queries.clone());
         let queries: Vec<TierQueries> = queries.collect();
         queries.into_iter().flat_map(TierQueries::all)
     }
 
-    /// The frontend's address, by what instances say, those of the most wanted tier first, and what is wrong with it.
+    /// Returns the frontend's address from its instances, those of the most wanted tier first, and its faults.
     pub(super) fn address(
         &mut self,
         said: &[Said<'_>],

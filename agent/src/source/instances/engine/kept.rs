@@ -8,7 +8,7 @@ use crate::source::instances::{
 };
 
 impl Engine {
-    /// Returns whether instances say the address of any frontend.
+    /// Returns whether the address of any frontend comes from its instances.
     pub(crate) fn has_tagged(&self) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| matches!(entry.frontend.vip, Vip::Tagged(_)))
@@ -38,7 +38,7 @@ impl Engine {
         }
     }
 
-    /// What instances have agreed on, if that is other than at the last call.
+    /// Returns the addresses on which instances have agreed, if they are other than at the last call.
     pub(crate) fn new_addresses(&mut self) -> Option<KeptAddresses> {
         if !std::mem::take(&mut self.has_agreed) {
             return None;

@@ -1,4 +1,4 @@
-//! What became of an event.
+//! The outcome of an event.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,11 +10,11 @@ use crate::{
     source::instances::engine::{About, Engine},
 };
 
-/// How the problem begins of a service whose event had no effect.
+/// Prefix of the problem of a service whose event had no effect.
 const LAST_CHANGE: &str = "its last change: ";
 
 impl Engine {
-    /// Takes note of what became of an event.
+    /// Takes note of the outcome of an event.
     pub(crate) fn done(&mut self, about: About, fate: Fate) {
         match (about, fate) {
             (About::All { marks, node_ips }, Ok(Consequences { refused, .. })) => {
@@ -84,7 +84,7 @@ impl Engine {
         self.has_failed || !self.failed.is_empty()
     }
 
-    /// Shows what is wrong with a service. What is new of it is logged.
+    /// Shows the problems of a service. New ones are logged.
     pub(super) fn show(&mut self, id: String, problems: Vec<String>) {
         if problems.is_empty() {
             self.problems.remove(&id);

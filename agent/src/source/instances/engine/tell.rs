@@ -1,4 +1,4 @@
-//! What the renderer is told.
+//! The events for the renderer.
 
 use std::{collections::HashMap, hash::BuildHasher as _, sync::Arc, time::Instant};
 
@@ -17,8 +17,7 @@ use crate::source::instances::{
 };
 
 impl Engine {
-    /// What the renderer is to be told next, which is under way from then on until it is
-    /// [done](Self::done).
+    /// Returns the next event for the renderer, which is under way from then on until it is [done](Self::done).
     pub(crate) fn next(&mut self, now: Instant) -> Option<Work> {
         if self.is_busy {
             return None;
@@ -81,7 +80,7 @@ impl Engine {
         None
     }
 
-    /// Returns whether all is known that is needed to begin: what this datacenter says, which is waited for for a
+    /// Returns whether all is known that is needed to begin: the answers of this datacenter, which are waited for for a
     /// while, and for ever if nothing is known at all, and each address that is claimed. Frontends that wait for more
     /// wait alone.
     fn is_complete(&self, now: Instant) -> bool {
@@ -102,7 +101,7 @@ impl Engine {
             })
     }
 
-    /// Frontends that have waited for too long are told without what they waited for.
+    /// Marks frontends that have waited for too long as changed, so that they are sent without what they waited for.
     fn stop_waiting(&mut self, now: Instant) {
         self.began.get_or_insert(now);
         for entry in 0..self.entries.len() {

@@ -1,4 +1,4 @@
-//! What a frontend comes to.
+//! The translation of a frontend in the engine.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::source::instances::{
     vip::Said,
 };
 
-/// What a frontend comes to.
+/// Result of the translation of a frontend.
 pub(super) enum Translated {
     /// A service.
     Service(Box<Service>),
@@ -24,8 +24,8 @@ pub(super) enum Translated {
 }
 
 impl Engine {
-    /// What a frontend comes to. What is not known of its tiers is skipped if that was waited for long enough; if
-    /// nothing is known of any, it stays as it is. What is wrong with it is shown from then on.
+    /// Translates a frontend. What is not known of its tiers is skipped if that was waited for long enough; if nothing
+    /// is known of any, it stays as it is. Its problems are shown from then on.
     pub(super) fn translated(&mut self, index: usize, place: &Place) -> Translated {
         if self.entries[index].waits() {
             if !self.is_decided(&self.entries[index]) {

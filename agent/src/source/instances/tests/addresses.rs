@@ -1,4 +1,4 @@
-//! Where instances are reached, and who is skipped.
+//! Addresses of instances, and instances that are skipped.
 
 use crate::source::instances::{
     instance::Instance,
@@ -6,7 +6,7 @@ use crate::source::instances::{
     tests::world::{endpoints, frontend, instance, ip, simply, taking, translated},
 };
 
-/// Where a frontend of these families sends connections for the instance, or why it does not.
+/// Returns the places to which a frontend of these families sends connections for the instance, or why it does not.
 fn reached(instance: Instance, ips: &[&str]) -> Result<Vec<String>, SkipReason> {
     let found = translated(&frontend(""), ips, &[&[instance]]);
     match &found.skips[..] {
@@ -35,7 +35,7 @@ fn at(place: &str) -> Result<Vec<String>, SkipReason> {
 fn the_services_address_comes_before_its_nodes() {
     assert_eq!(v4(instance("10.1.1.1")), at("10.1.1.1:8080"));
     assert_eq!(v4(instance("")), at("10.1.0.2:8080"));
-    // In the own datacenter `wan` is nobody's concern.
+    // In the own datacenter `wan` has no effect.
     let web = instance("10.1.1.1").tagged("wan", "198.51.100.1", 99);
     assert_eq!(v4(web), at("10.1.1.1:8080"));
 }

@@ -1,4 +1,4 @@
-//! The configuration: what it may say, and each way in which it can be wrong.
+//! The configuration: its valid contents, and each way in which it can be wrong.
 
 use shunt_model::{Protocol, Selection};
 
@@ -67,7 +67,7 @@ fn at(lines: &str) -> String {
     frontend(&format!("vip = \"10.200.0.1\"\nport = 80\n{lines}"))
 }
 
-/// A text, and the line of it that is wrong, and what is said of that.
+/// Checks a text, the line of it that is wrong, and the error's text.
 #[track_caller]
 fn is_refused((text, line, said): (String, usize, &str)) {
     let error = parse(&text).unwrap_err();

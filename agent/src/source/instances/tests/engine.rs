@@ -38,12 +38,12 @@ fn engine() -> (Engine, Query, Query) {
     (engine, api, web)
 }
 
-/// What is told next, and takes effect.
+/// Returns the next event, which takes effect.
 fn told(engine: &mut Engine) -> Option<String> {
     told_at(engine, Instant::now())
 }
 
-/// As [`told`], at this time.
+/// Does as [`told`], at this time.
 fn told_at(engine: &mut Engine, now: Instant) -> Option<String> {
     let Work { event, about, .. } = engine.next(now)?;
     engine.done(about, Ok(Consequences::default()));
@@ -134,7 +134,7 @@ fn what_makes_no_difference_is_not_told() {
             tagged.tags.push("new".into());
             tagged
         }],
-        // An instance that is skipped is nobody's backend.
+        // An instance that is skipped is no backend.
         vec![instance("10.1.1.1"), instance("db.example")],
     ] {
         engine.set_instances(&web, same);
@@ -162,7 +162,7 @@ fn what_changes_twice_is_one_event_and_what_failed_is_tried_again() {
     engine.set_instances(&web, vec![instance("10.1.1.2")]);
     let work = engine.next(Instant::now()).unwrap();
     assert!(engine.next(Instant::now()).is_none());
-    // Changed while its event is under way: told afterwards.
+    // Changed while its event is under way: sent afterwards.
     engine.set_instances(&web, vec![instance("10.1.1.3")]);
     assert!(engine.next(Instant::now()).is_none());
     engine.done(work.about, Err("full".to_owned()));
@@ -179,7 +179,7 @@ fn what_changes_twice_is_one_event_and_what_failed_is_tried_again() {
     assert_eq!(told(&mut engine), None);
 }
 
-/// One frontend with another datacenter, and what is asked for both.
+/// One frontend with another datacenter, and the queries for both.
 fn of_two(lines: &str) -> (Engine, Query, Query) {
     let text =
         format!("[[frontend]]\nservice = \"web\"\nvip = \"10.200.0.1\"\nport = 80\n{lines}\n");
@@ -205,7 +205,7 @@ fn another_datacenter_is_waited_for_only_where_it_is_needed() {
     let work = engine.next(start).unwrap();
     assert_eq!(in_snapshot(&work), ["consul/web"]);
     assert_eq!(undecided(&work).len(), 0);
-    // It does not, and the other one says something, or nothing for long: others do not wait for that.
+    // It does not, and the other one answers, or is silent for long: others do not wait for that.
     for far_says in [true, false] {
         let (mut engine, near, far) = of_two(failover);
         engine.set_instances(&near, vec![]);

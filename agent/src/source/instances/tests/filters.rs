@@ -1,4 +1,4 @@
-//! Which instances a frontend is for (Consul's prepared queries).
+//! Filters of the instances that a frontend is for (Consul's prepared queries).
 
 use crate::source::instances::{
     instance::Instance,

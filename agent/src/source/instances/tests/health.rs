@@ -21,7 +21,7 @@ fn the_worst_check_counts() {
         (&["passing", "warning"], Some(3), None),
         (&["warning", "critical", "passing"], None, None),
         (&["critical"], None, None),
-        // What nobody knows, and what is not there.
+        // Unknown statuses, and an empty one.
         (&["odd"], None, None),
         (&["maintenance"], None, None),
         (&[""], None, None),

@@ -1,4 +1,4 @@
-//! Removals wait while somebody settles, additions do not.
+//! Removals wait while a source settles, additions do not.
 
 use crate::source::instances::{
     settle::settling,

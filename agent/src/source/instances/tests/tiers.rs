@@ -1,4 +1,4 @@
-//! Which tier has the new connections.
+//! The tier that has the new connections.
 
 use crate::source::instances::{
     frontend::Frontend,
@@ -23,7 +23,7 @@ fn the_first_tier_with_a_usable_instance_has_all_new_connections() {
         ([&[], &well("10.1.1.2")], &["10.1.1.2:8080"]),
         ([&ill("10.1.1.1"), &ill("10.1.1.2")], &[]),
         ([&[], &[]], &[]),
-        // An instance that is skipped serves nobody.
+        // An instance that is skipped serves no client.
         ([&well("db.example"), &well("10.1.1.2")], &["10.1.1.2:8080"]),
     ] {
         assert_eq!(taking(&one, &tiers), expected, "{tiers:?}");
@@ -63,8 +63,8 @@ fn a_node_prefers_its_own_instances_if_it_is_to() {
     assert_eq!(taking(&prefers, &[&warned]), ["10.1.1.1:8080"]);
 }
 
-/// The endpoints of a frontend whose own datacenter has nobody, through these gateways to dc2, where these
-/// instances are.
+/// Returns the endpoints of a frontend whose own datacenter has none, through these gateways to dc2, where
+/// these instances are.
 fn through(
     frontend: &Frontend,
     gateways: &[Instance],
@@ -110,7 +110,7 @@ fn mesh_gateways_stand_for_usable_instances_behind_them() {
     let one = frontend("failover = [\"dc2\"]\nvia = \"mesh\"\nsni = true");
     let gateways = [
         mesh("192.0.2.1", "dc2"),
-        // Who is warned of is used, as by Consul.
+        // One that is warned of is used, as by Consul.
         mesh("192.0.2.2", "dc2").checked("c", "warning"),
         mesh("192.0.2.3", "dc2").checked("c", "critical"),
         mesh("192.0.2.4", "dc3"),
@@ -121,7 +121,7 @@ fn mesh_gateways_stand_for_usable_instances_behind_them() {
     let (found, serving) = through(&one, &gateways, &well);
     assert_eq!(found, [at(1, Some(1)), at(2, Some(1)), at(3, None)]);
     assert_eq!(serving, Some(Datacenter::Other("dc2".into())));
-    // Nobody is sent to a gateway with nothing behind it.
+    // No client is sent to a gateway with nothing behind it.
     for behind in [vec![], vec![instance("10.2.1.1").checked("c", "critical")]] {
         let (found, serving) = through(&one, &gateways, &behind);
         assert_eq!(found, [at(1, Some(0)), at(2, Some(0)), at(3, None)]);

@@ -1,4 +1,4 @@
-//! Addresses that instances say.
+//! Addresses that instances have.
 
 use crate::{
     runtime::outcome::Consequences,
@@ -49,7 +49,7 @@ impl World {
     }
 }
 
-/// What is asked of this datacenter, or of another.
+/// Returns the query to this datacenter, or to another.
 fn query(engine: &Engine, is_here: bool) -> Query {
     let is_it = |query: &&Query| (query.datacenter == Datacenter::Own) == is_here;
     engine.queries().find(is_it).unwrap().clone()

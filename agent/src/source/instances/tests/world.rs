@@ -90,7 +90,7 @@ pub(super) fn frontend_at(address: &str, lines: &str) -> Frontend {
     frontends.remove(0)
 }
 
-/// What becomes of the frontend with these instances, at addresses of these families.
+/// Translates the frontend with these instances, at addresses of these families.
 pub(super) fn translated(frontend: &Frontend, ips: &[&str], tiers: &[&[Instance]]) -> Translation {
     let address = Address {
         ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
@@ -123,7 +123,7 @@ pub(super) fn endpoints(translation: &Translation) -> Vec<(String, Option<u32>)>
         .collect()
 }
 
-/// Those of an IPv4 frontend in one tier.
+/// Returns the endpoints of an IPv4 frontend in one tier.
 pub(super) fn simply(frontend: &Frontend, instances: &[Instance]) -> Vec<(String, Option<u32>)> {
     endpoints(&translated(frontend, &["10.200.0.1"], &[instances]))
 }
@@ -137,7 +137,7 @@ pub(super) fn taking(frontend: &Frontend, tiers: &[&[Instance]]) -> Vec<String> 
         .collect()
 }
 
-/// The address that the text says.
+/// Parses an address.
 pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! This node, and where NodePorts are.
+//! This node, and the addresses of NodePorts.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Engine {
         concerned
     }
 
-    /// What is known of this node follows its Node. A Node that is removed changes nothing.
+    /// Takes the knowledge about this node from its Node. A Node that is removed changes nothing.
     fn look_at_node(&mut self, is_first: bool) -> Vec<Concerned> {
         let was_found = self.monitor.update(|state| state.node.found);
         let own = self.store.nodes.get(&*self.view.name);
@@ -87,7 +87,7 @@ impl Engine {
         self.look_from(view)
     }
 
-    /// Translates services as this view says from now on: all of them, if it is another one.
+    /// Translates services by this view from now on: all of them, if it is another one.
     pub(super) fn look_from(&mut self, view: NodeView) -> Vec<Concerned> {
         if view == self.view {
             return Vec::new();
@@ -97,7 +97,7 @@ impl Engine {
         all.map(|id| Concerned::by(Arc::clone(id))).collect()
     }
 
-    /// This node's pods are told by these ranges of its Node.
+    /// Sets the ranges of its Node by which this node's pods are known.
     pub(in super::super) fn pods_are_known_by(&mut self, pod_cidrs: Option<Vec<IpNet>>) {
         self.pod_cidrs = pod_cidrs;
     }
@@ -121,8 +121,7 @@ impl Engine {
         ))
     }
 
-    /// NodePorts stand on this node's addresses as the flag says, and on the other nodes' primary
-    /// ones.
+    /// Puts NodePorts on this node's addresses by the flag, and on the other nodes' primary ones.
     pub(super) fn place_node_ports(&mut self) {
         let own = self.addresses.of(&self.host_addresses, self.view.addresses);
         let others = self.store.nodes.values();

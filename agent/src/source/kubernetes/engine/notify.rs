@@ -1,4 +1,4 @@
-//! What users are told.
+//! The notices for users.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Has users told of problems of a service, one of which is new.
+    /// Notifies users of problems of a service, one of which is new.
     pub(super) fn tell_problems(&self, id: &ServiceId, problems: &[Problem]) {
         if let Some(subject) = self.subject(id) {
             for notice in Notice::problems(&subject, problems) {
@@ -29,15 +29,14 @@ impl Engine {
         }
     }
 
-    /// Has users told that a service is left out, or that its last change is.
+    /// Notifies users that a service is left out, or that its last change is.
     pub(super) fn tell_left_out(&self, id: &ServiceId, reason: &str) {
         if let Some(subject) = self.subject(id) {
             self.outbox.put(Notice::left_out(subject, reason));
         }
     }
 
-    /// Takes note of who waits for whom after an event, and has those told whose service waits since
-    /// now.
+    /// Takes note of the conflicts after an event, and notifies the users whose service waits since now.
     pub(super) fn look_at_conflicts(&mut self, about: &About, found: Vec<Conflict>) {
         let mut new = BTreeMap::<_, Vec<&Conflict>>::new();
         let found = BTreeSet::from_iter(found);
@@ -74,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Takes note of where health checks cannot be answered, and has users told where that is new.
+    /// Takes note of health checks that cannot be answered, and notifies users of new ones.
     pub(in super::super) fn look_at_listeners(&mut self, listeners: &Listeners) {
         let failing = listeners.iter().filter_map(|(listener, state)| {
             let Listener::HealthCheck(id) = listener else {

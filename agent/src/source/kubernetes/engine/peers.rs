@@ -74,7 +74,7 @@ impl Engine {
 }
 
 /// Returns whether the Service hands packets to other nodes by direct server return: those of an address of the
-/// outside, for backends anywhere. Others never leave this node in an envelope, whatever their annotation says.
+/// outside, for backends anywhere. Others never leave this node in an envelope, whatever their annotation is.
 fn needs_nodes(service: &Service, default: Forwarding) -> bool {
     let says = service.forwarding.as_ref().ok().copied().flatten();
     let is_outside = !service.external_ips.is_empty()

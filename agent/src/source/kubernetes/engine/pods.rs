@@ -1,4 +1,4 @@
-//! Pods and machines outside the cluster come, and the renderer is told of them.
+//! Pods and machines outside the cluster come, and the renderer gets them.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// What the renderer is to be told of pods, when there is nothing to translate.
+    /// Returns the event on pods for the renderer, when there is nothing to translate.
     pub(super) fn tell_of_pods(&mut self) -> Option<Work> {
         let differs = self.pods.differ();
         if !self.failures.is_due(General::Pods, differs) {

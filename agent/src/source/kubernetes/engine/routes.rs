@@ -1,4 +1,4 @@
-//! Routes, and which services they concern.
+//! Routes, and the services that they concern.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,7 +18,7 @@ impl Engine {
         self.links.custom.defined()
     }
 
-    /// Takes note of what is new of routes.
+    /// Takes note of the news of routes.
     pub(super) fn route(&mut self, change: RouteChange) -> Vec<Concerned> {
         let is_followed = match &change {
             RouteChange::Definition(step) => {

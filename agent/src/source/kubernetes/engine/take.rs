@@ -1,4 +1,4 @@
-//! What is new is taken note of.
+//! News, taken note of.
 
 use std::time::{Instant, SystemTime};
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Takes note of what is new.
+    /// Takes note of a change.
     pub(in super::super) fn take(&mut self, change: Change) {
         let now = Instant::now();
         let is_first = !self.is_synced && !self.links.are_complete();
@@ -52,7 +52,7 @@ impl Engine {
         let by_services = concerned.len() - by_endpoints;
         self.reports
             .count_changes(by_services as u64, by_endpoints as u64);
-        // What the first event has in it is not told again.
+        // The parts of the first event are not sent again.
         if self.is_synced || !is_first {
             for concerned in concerned {
                 self.pending.add(concerned, now);
@@ -144,13 +144,13 @@ impl Engine {
     }
 }
 
-/// Takes note of how a watch is, and says so if that is new.
+/// Takes note of the state of a watch, and reports it if that is new.
 pub(super) fn follow<T>(name: &str, link: &mut Link, monitor: &ClusterMonitor, step: &Step<T>) {
     link.follow(name, step);
     heard(monitor, step);
 }
 
-/// Takes note of when the server told of something.
+/// Takes note of the time of the server's news.
 pub(super) fn heard<T>(monitor: &ClusterMonitor, step: &Step<T>) {
     let now = SystemTime::now();
     match step {

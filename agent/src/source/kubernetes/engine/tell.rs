@@ -1,4 +1,4 @@
-//! What the renderer is told.
+//! The events for the renderer.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Engine {
-    /// What the renderer is to be told next, which is under way from then on until it is
+    /// Returns the next event for the renderer, which is under way from then on until it is
     /// [done](Self::done).
     pub(in super::super) fn next(&mut self) -> Option<Work> {
         // An event about more than one service goes alone.
@@ -74,7 +74,7 @@ impl Engine {
         self.tell_of_pods()
     }
 
-    /// What concerns more than one service, before a service that needs it.
+    /// Returns an event on more than one service, before a service that needs it.
     fn general(&mut self) -> Option<Work> {
         let failures = &mut self.failures;
         let (event, about) = if failures.is_due(General::Nodes, self.peers != self.told_peers) {
@@ -158,7 +158,7 @@ impl Engine {
         self.marks.hash_one((model, check))
     }
 
-    /// What happened since the agent's start: how long the rest took, nobody knows.
+    /// Returns the triggers since the agent's start: the duration of the others is unknown.
     fn recent(&self, changed: Changed) -> Vec<Trigger> {
         let triggers = changed.triggers.into_iter();
         triggers

@@ -1,4 +1,4 @@
-//! What changes afterwards is told, each service by itself.
+//! Changes after the first event are sent, each service by itself.
 
 use serde_json::json;
 
@@ -164,7 +164,7 @@ fn an_event_that_fails_is_tried_again() {
     world.engine.retry();
     assert_eq!(world.events(), ["UpdateService default/web"]);
     assert_eq!(world.state().untranslated.len(), 0);
-    // What the renderer has already is told again only if it may have something else.
+    // A service that the renderer has already is sent again only if the renderer may have something else.
     world.engine.take(slice("web", "web-1", &["10.0.0.1"]));
     let Work { about, .. } = world.engine.next().unwrap();
     world.engine.done(about, Err("the table is full".into()));

@@ -1,4 +1,4 @@
-//! What comes with an event: when that happened which led to it, and health checks.
+//! Circumstances of an event: the times of its triggers, and health checks.
 
 use std::time::{Duration, SystemTime};
 
@@ -71,7 +71,7 @@ fn slices_that_come_before_their_service_keep_their_time() {
         family: IpFamily::V4,
         at: after(seconds),
     };
-    // Of the first slice only the last change counts: nobody could be told of the one before.
+    // Of the first slice only the last change counts: the one before could not be sent.
     assert_eq!(world.circumstances.triggers, [1, 2].map(trigger));
     // They are of no news when the Service comes back.
     let Step::Applied(gone) = web() else {
@@ -110,7 +110,7 @@ fn health_checks_come_with_the_event_of_the_same_state() {
         .take(Change::EndpointSlice(Step::Applied(pods)));
     assert_eq!(world.events().len(), 1);
     assert_eq!(world.circumstances.health_checks, check(32_000, 1));
-    // Nothing is translated otherwise, and yet it is told.
+    // Nothing is translated otherwise, and yet it is sent.
     world.engine.take(balanced(32_001));
     assert_eq!(world.events().len(), 1);
     assert_eq!(world.circumstances.health_checks, check(32_001, 1));

@@ -1,4 +1,4 @@
-//! How many events are on their way at once.
+//! The number of events on their way at once.
 
 use futures_util::FutureExt as _;
 use serde_json::json;

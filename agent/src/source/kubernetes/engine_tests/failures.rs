@@ -1,4 +1,4 @@
-//! What the renderer refuses is tried again, and is shown as waiting meanwhile. Health does not depend on it.
+//! Events that the renderer refuses are tried again, and are shown as waiting meanwhile. Health does not depend on it.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ fn web(name: &str) -> Change {
 }
 
 impl World {
-    /// The next event fails. Gives what it was.
+    /// Lets the next event fail, and returns it.
     fn fail(&mut self) -> String {
         let Work { event, about, .. } = self.engine.next().unwrap();
         self.engine.done(about, Err("the table is full".into()));
@@ -38,7 +38,7 @@ impl World {
         self.state().pending_since
     }
 
-    /// How many services are refused, as health sees it.
+    /// Returns the number of services that are refused, as health sees it.
     fn refused(&self) -> u64 {
         let pending = self.reports.health().pending;
         assert_eq!(pending.oldest.v4, pending.oldest.v6);

@@ -1,4 +1,4 @@
-//! What the renderer is told, for what the watches tell.
+//! The events for the renderer, by the news of the watches.
 
 mod beginning;
 mod changes;

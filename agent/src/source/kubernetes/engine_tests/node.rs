@@ -1,4 +1,4 @@
-//! What the node, its interfaces and the cluster's ranges lead to.
+//! Effects of the node, its interfaces and the cluster's ranges.
 
 use std::net::IpAddr;
 
@@ -152,7 +152,7 @@ fn external_addresses_of_nodes_follow_where_kubelets_and_the_api_server_listen()
         });
         Change::Service(service("web", "2026-01-01T00:00:00Z", spec))
     };
-    // Another Service of that name in another namespace is nobody.
+    // Another Service of that name in another namespace does not count.
     let api_server = |namespace: &str, addresses: &[&str]| {
         let mut slice = slice_of("kubernetes", "kubernetes", addresses, json!({}));
         slice.id.namespace = namespace.into();

@@ -1,4 +1,4 @@
-//! What users are told, and when.
+//! The notices for users, and their times.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -35,7 +35,7 @@ fn conflict(port: u16, holder: &str, waiting: &str) -> Conflict {
 }
 
 impl World {
-    /// A world with these Services, all of them told to the renderer.
+    /// Returns a world with these Services, all of them sent to the renderer.
     fn of(names: &[&str]) -> Self {
         let mut world = Self::new();
         world.list_nothing();
@@ -57,7 +57,7 @@ impl World {
         self.engine.done(about, Ok(consequences));
     }
 
-    /// What users were told since the last time: of which Service, why, and in which words.
+    /// Returns the notices since the last time: the Service, the reason and the words of each.
     fn told(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         while let Ok(notice) = self.notices.try_recv() {
@@ -85,7 +85,7 @@ fn a_conflict_is_told_once_as_long_as_it_lasts_and_again_when_it_is_back() {
     let steps = [
         ("new", &both[..], vec![all]),
         ("new", &both, vec![]),
-        // The holder's event says the same.
+        // The holder's event has the same.
         ("old", &both, vec![]),
         ("new", &both[..1], vec![]),
         ("old", &both, vec![&*one]),

@@ -45,7 +45,7 @@ fn the_first_event_of_a_cluster_with_such_a_service_has_all_nodes() {
         .engine
         .take(Change::Peer(node("there", "b", "192.0.2.2")));
     assert_eq!(world.events(), [r#"UpdateNodes {"there": [192.0.2.2]}"#]);
-    // Said again, it is nothing new.
+    // The same again is nothing new.
     world
         .engine
         .take(Change::Peer(node("there", "b", "192.0.2.2")));

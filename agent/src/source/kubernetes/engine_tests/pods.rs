@@ -1,4 +1,4 @@
-//! Pods are told of when there is nothing to translate.
+//! Pods are sent when there is nothing to translate.
 
 use serde_json::json;
 
@@ -103,7 +103,7 @@ fn machines_are_told_of_as_pods_are_and_nothing_waits_for_them() {
     world.engine.take(of(Step::listed(vec![machine("vm")])));
     world.engine.take(applied("web-1", "Running"));
     assert_eq!(world.events(), ["UpdateWorkloads +web-1 +vm"]);
-    // A list of pods says nothing of machines, nor the other way round.
+    // A list of pods has no effect on machines, nor the other way round.
     world.engine.take(Change::Pod(Step::listed(vec![])));
     assert_eq!(world.events(), ["UpdateWorkloads -web-1"]);
     world.engine.take(applied("web-1", "Running"));

@@ -1,4 +1,4 @@
-//! What changes of routes concern the services that they name, and no others.
+//! Changes of routes concern the services that they name, and no others.
 
 use serde_json::{Value, json};
 use shunt_model::{RendererEvent, SplitTarget};
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// A world whose cluster defines all kinds, with these services, all of which were told.
+/// Returns a world whose cluster defines all kinds, with these services, all of which were sent.
 fn world(services: &[&str]) -> World {
     let mut world = World::synced();
     world.define(&CustomKind::ROUTES);
@@ -50,7 +50,7 @@ fn tcp(step: Step<Route>) -> Change {
     Change::Route(RouteChange::TcpRoute(step))
 }
 
-/// The services that are told of now, each with the targets of its split.
+/// Returns the services that are sent now, each with the targets of its split.
 fn told(world: &mut World) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(Work { event, about, .. }) = world.engine.next() {
@@ -85,7 +85,7 @@ fn a_route_concerns_its_parents() {
         .engine
         .take(tcp(Step::Applied(route("r", "web", &to_web))));
     assert_eq!(told(&mut world), ["web default/v1:80"]);
-    // Said again, it is nothing new.
+    // The same again is nothing new.
     world
         .engine
         .take(tcp(Step::Applied(route("r", "web", &to_web))));
@@ -109,7 +109,7 @@ fn a_route_concerns_its_parents() {
         .engine
         .take(tcp(Step::Deleted(route("r", "api", &to_api))));
     assert_eq!(told(&mut world), ["api"]);
-    // A service that is not there is not told of, and has its split when it comes.
+    // A service that is not there is not sent, and has its split when it comes.
     let missing = route("r", "missing", &json!({ "name": "v1", "port": 80 }));
     world.engine.take(tcp(Step::Applied(missing)));
     assert_eq!(told(&mut world), [""; 0]);

@@ -1,4 +1,4 @@
-//! An engine, objects for it, and words for what it tells.
+//! An engine, objects for it, and words for its events.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -29,9 +29,9 @@ pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) monitor: ClusterMonitor,
     pub(super) reports: Arc<Reports>,
-    /// What came with the last event.
+    /// Circumstances of the last event.
     pub(super) circumstances: Circumstances,
-    /// What users are told.
+    /// Notices for users.
     pub(super) notices: Receiver<Notice>,
 }
 
@@ -190,7 +190,7 @@ impl World {
         self.engine.take(Change::Node(Step::listed(Vec::new())));
     }
 
-    /// What the renderer is told now; each event takes effect.
+    /// Returns the events for the renderer; each takes effect.
     pub(super) fn events(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         while let Some(work) = self.engine.next() {

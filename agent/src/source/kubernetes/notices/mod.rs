@@ -1,5 +1,5 @@
-//! What a cluster's users are told of their Services: Kubernetes Events. Telling it is in nobody's
-//! way: what cannot be told at once is dropped, and counted.
+//! Notices for a cluster's users about their Services: Kubernetes Events. Their sending delays no
+//! other task: a notice that cannot be sent at once is dropped, and counted.
 
 pub(super) mod notice;
 pub(super) mod outbox;

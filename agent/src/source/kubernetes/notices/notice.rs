@@ -1,4 +1,4 @@
-//! What a user is told of a Service.
+//! A notice for a user about a Service.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ const LONGEST: usize = 900;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in super::super) struct Subject {
     pub(in super::super) id: Arc<ServiceId>,
-    /// What no other Service has or had.
+    /// Unique id, which no other Service has or had.
     pub(in super::super) uid: Box<str>,
 }
 
-/// Why a user is told.
+/// Reason of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in super::super) enum Reason {
     /// Another Service has a frontend.
@@ -41,7 +41,7 @@ impl Reason {
         }
     }
 
-    /// What was tried, as an Event has it.
+    /// Returns the action that was tried, for an Event.
     pub(super) const fn action(self) -> &'static str {
         match self {
             Self::HealthCheck => "Listen",
@@ -50,8 +50,7 @@ impl Reason {
     }
 }
 
-/// What a user is told of a Service: one of a reason and a related Service says all that there is
-/// of them.
+/// A notice for a user about a Service: one of a reason and a related Service has all that there is of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Notice {
     pub(in super::super) reason: Reason,
@@ -100,8 +99,8 @@ impl Notice {
         }
     }
 
-    /// Of a Service that the tables did not take, as a whole or as it is now. It names no node: those of a cluster have
-    /// the same to say.
+    /// Returns the notice of a Service that the tables did not take, as a whole or as it is now. It names no node:
+    /// those of a cluster have the same notice.
     pub(in super::super) fn left_out(regarding: Subject, reason: &str) -> Self {
         Self {
             reason: Reason::NotTranslated,

@@ -1,4 +1,4 @@
-//! The way of what users are told, from whoever finds it to the recorder.
+//! The way of notices for users, from their finder to the recorder.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{
     source::kubernetes::notices::notice::Notice,
 };
 
-/// How many may wait for the API server.
+/// Number of notices that may wait for the API server.
 const AHEAD: usize = 64;
 
-/// Where what users are to be told is left, without waiting.
+/// Place where notices for users are left, without waiting.
 #[derive(Debug)]
 pub(in super::super) struct Outbox {
     notices: Sender<Notice>,
@@ -27,7 +27,7 @@ impl Outbox {
         (Self { notices, reports }, receiver)
     }
 
-    /// Has a user told, if there is room.
+    /// Sends a notice to a user, if there is room.
     pub(in super::super) fn put(&self, notice: Notice) {
         if let Err(error) = self.notices.try_send(notice) {
             self.reports.meters().told(Told::Dropped);

@@ -1,7 +1,7 @@
-//! One Event of all that says the same.
+//! One Event for all notices with the same content.
 //!
-//! The name of an Event follows from what it says. So what differs is an Event of its own, and of several that find
-//! the same at once the first makes the Event, and the API server tells the others that it is there (409).
+//! The name of an Event follows from its content. So another content is an Event of its own, and of several agents that
+//! find the same at once the first makes the Event, and the API server answers the others that it is there (409).
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,7 @@ const LONGEST_INSTANCE: usize = 128;
 /// the hash.
 const LONGEST_BEGINNING: usize = 253 - 1 - 16;
 
-/// The time that the API server keeps an Event, unless it is told otherwise.
+/// The time that the API server keeps an Event, unless it is configured otherwise.
 const KEPT: Duration = Duration::from_hours(1);
 
 /// The least time between two counts of one Event.
@@ -41,11 +41,11 @@ const BETWEEN: Duration = Duration::from_mins(3);
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 
-/// What an Event says.
+/// Content of an Event.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) reason: &'static str,
-    /// What was tried.
+    /// The action that was tried.
     pub(crate) action: &'static str,
     pub(crate) regarding: ObjectReference,
     pub(crate) related: Option<ObjectReference>,
@@ -60,7 +60,7 @@ struct Known {
     counted: Option<Counted>,
 }
 
-/// What the maker of an Event knows of it.
+/// An Event's record at its maker.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     /// The number of times that it was found.
@@ -73,7 +73,7 @@ struct Counted {
 /// process has made it.
 pub(crate) struct Publisher {
     client: Client,
-    /// Who they are from.
+    /// The controller that they are from.
     controller: &'static str,
     instance: String,
     known: HashMap<String, Known>,
@@ -176,7 +176,7 @@ async fn count(events: &Api<Event>, name: &str, count: i32) -> Result<(), Error>
     events.patch(name, &parameters, &patch).await.map(drop)
 }
 
-/// Returns the name of an Event: that of its object, and a hash of all that it says.
+/// Returns the name of an Event: that of its object, and a hash of all its content.
 fn name(said: &Said) -> String {
     let Said {
         reason,

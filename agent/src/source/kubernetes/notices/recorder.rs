@@ -1,4 +1,4 @@
-//! Kubernetes Events (`events.k8s.io/v1`) of what users are to be told.
+//! Kubernetes Events (`events.k8s.io/v1`) with the notices for users.
 
 use std::{
     sync::Arc,
@@ -18,10 +18,10 @@ use crate::{
     },
 };
 
-/// Who Events are from.
+/// The controller that Events are from.
 const CONTROLLER: &str = "shunt";
 
-/// How long the server may take.
+/// Longest time for the server's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes an Event of each notice, until there are none any more. Nothing is

@@ -14,12 +14,12 @@ use serde::{
 pub enum Address {
     /// The address.
     Ip(IpAddr),
-    /// What stands in its place.
+    /// Text that stands in its place.
     Bad(Box<str>),
 }
 
 impl Address {
-    /// The address that `text` says.
+    /// Returns the address in `text`.
     pub fn of(text: &str) -> Self {
         parse(text).map_or_else(|| Self::Bad(text.into()), Self::Ip)
     }
@@ -88,12 +88,12 @@ pub(super) fn first_of_list<'de, D: Deserializer<'de>>(
 pub enum Range {
     /// The range, without the bits that it leaves open.
     Net(IpNet),
-    /// What stands in its place.
+    /// Text that stands in its place.
     Bad(Box<str>),
 }
 
 impl Range {
-    /// The range that `text` says; white space around it does not count.
+    /// Returns the range in `text`; white space around it does not count.
     pub fn of(text: &str) -> Self {
         parse_range(text.trim()).map_or_else(|| Self::Bad(text.into()), Self::Net)
     }

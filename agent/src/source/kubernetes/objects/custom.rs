@@ -1,4 +1,4 @@
-//! Kinds of objects that a cluster has only if somebody has defined them (CustomResourceDefinition,
+//! Kinds of objects that a cluster has only if they are defined there (CustomResourceDefinition,
 //! apiextensions.k8s.io/v1).
 
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl CustomKind {
         Self::LinkerdExternalWorkload,
     ];
 
-    /// Those that share a service's connections out.
+    /// Kinds that share a service's connections out.
     pub(crate) const ROUTES: [Self; 5] = [
         Self::TcpRoute,
         Self::UdpRoute,
@@ -45,7 +45,7 @@ impl CustomKind {
         Self::ServiceProfile,
     ];
 
-    /// Those of [`Self::ROUTES`], and those that lookups know besides.
+    /// Kinds of [`Self::ROUTES`], and those that lookups know besides.
     pub(crate) const WITH_LOOKUPS: [Self; 7] = Self::ALL;
 
     /// The name of its definition.

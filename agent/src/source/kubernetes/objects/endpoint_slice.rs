@@ -14,7 +14,7 @@ use super::{
     service::protocol,
 };
 
-/// A slice of a service's endpoints, with what is read of it.
+/// A slice of a service's endpoints, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawSlice")]
 pub struct EndpointSlice {
@@ -27,11 +27,11 @@ pub struct EndpointSlice {
     /// The endpoints, in their order; those whose address cannot be read, or is of another family,
     /// are not among them.
     pub endpoints: Box<[SliceEndpoint]>,
-    /// What stands in place of an address.
+    /// Texts that stand in place of addresses.
     pub bad_addresses: Box<[Box<str>]>,
-    /// What is wrong with ports that are not among them.
+    /// Errors of ports that are not among them.
     pub bad_ports: Box<[Box<str>]>,
-    /// When that happened which led to its last change, as its controller says.
+    /// Time of the event that led to its last change, by its controller.
     pub triggered: Option<SystemTime>,
 }
 
@@ -51,17 +51,17 @@ pub struct SlicePort {
 pub struct SliceEndpoint {
     /// Its address.
     pub ip: IpAddr,
-    /// What it can do.
+    /// Its conditions.
     pub conditions: Conditions,
     /// The node that it runs on.
     pub node: Option<Arc<str>>,
     /// The zone that it runs in.
     pub zone: Option<Arc<str>>,
-    /// For whom it is meant, if that is said.
+    /// Clients for which it is meant, if there are hints.
     pub hints: Option<Arc<Hints>>,
 }
 
-/// What an endpoint can do, with what holds for what is not said.
+/// Conditions of an endpoint, with the defaults of those that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conditions {
     /// It takes connections.
@@ -244,7 +244,7 @@ impl RawPort {
 }
 
 impl From<RawConditions> for Conditions {
-    /// What is not said is `true`, but `terminating`.
+    /// A missing condition is `true`, but `terminating`.
     fn from(raw: RawConditions) -> Self {
         let RawConditions {
             ready,

@@ -26,7 +26,7 @@ use super::{
 /// The annotation that has the probe of a workload of linkerd's group.
 const PROBE: &str = "workload.shunt.io/readiness-probe";
 
-/// Whose definition an object is of.
+/// Group of an object's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Group {
     /// Ours.
@@ -53,7 +53,7 @@ impl Group {
     }
 }
 
-/// Which ExternalWorkload.
+/// Key of an ExternalWorkload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WorkloadKey {
     /// Its namespace.
@@ -78,42 +78,42 @@ impl fmt::Display for WorkloadKey {
     }
 }
 
-/// An ExternalWorkload, with what is read of it.
+/// An ExternalWorkload, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExternalWorkload {
     /// Its identity.
     pub(crate) key: Arc<WorkloadKey>,
-    /// What no other object has or had.
+    /// Unique id, which no other object has or had.
     pub(crate) uid: Box<str>,
     /// Its version, of which a status is written.
     pub(crate) version: Box<str>,
-    /// How often its spec was changed.
+    /// Number of changes of its spec.
     pub(crate) generation: i64,
     /// Its labels, all of them.
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     /// True if it is being deleted.
     pub(crate) is_terminating: bool,
-    /// True if a condition says that it is ready.
+    /// True if a condition shows that it is ready.
     pub(crate) is_ready: bool,
     /// The conditions of its status, as they are.
     pub(crate) conditions: Vec<Value>,
-    /// What it says; `Err`: why that cannot be used.
+    /// Its content; `Err`: why that cannot be used.
     pub(crate) body: Result<Body, Box<str>>,
-    /// How to look whether it is ready, if it asks for that; `Err`: why that cannot be. Of our group the body
-    /// cannot be used, either.
+    /// Probe of its readiness, if it has one; `Err`: why that cannot be. Of our group the body cannot be used,
+    /// either.
     pub(crate) probe: Option<Result<Arc<Probe>, Box<str>>>,
-    /// What it belongs to, if that is one object: kind and name.
+    /// Its owner, if that is one object: kind and name.
     pub(crate) owner: Option<(Box<str>, Box<str>)>,
-    /// The ports whose protocol proxies are not to look into, by names and numbers; `None`: it does not say.
+    /// The ports whose protocol proxies are not to look into, by names and numbers; `None`: it names none.
     pub(crate) opaque_ports: Option<Box<str>>,
 }
 
-/// What an ExternalWorkload says.
+/// Content of an ExternalWorkload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body {
     /// Its addresses, each once, in their order.
     pub(crate) ips: Box<[IpAddr]>,
-    /// What stands in place of addresses, and addresses that lead to nobody.
+    /// Texts that stand in place of addresses, and addresses that lead nowhere.
     pub(crate) bad_ips: Box<[Box<str>]>,
     /// Its ports.
     pub(crate) ports: Box<[DeclaredPort]>,
@@ -130,7 +130,7 @@ pub(crate) struct DeclaredPort {
     pub(crate) protocol: Box<str>,
 }
 
-/// As it comes. What it says is read by itself, so that one that nobody can read does not take a list of
+/// Object as it comes. Its content is read by itself, so that one that cannot be read does not take a list of
 /// others along.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RawWorkload {
@@ -259,7 +259,7 @@ fn own_probe(probe: ReadinessProbe) -> Result<Arc<Probe>, Box<str>> {
     Ok(Arc::new(probe?))
 }
 
-/// The probe that an annotation says: in JSON, as the specs of our group have it.
+/// Returns the probe of an annotation: in JSON, as the specs of our group have it.
 fn annotated_probe(annotations: Option<&Annotations>) -> Option<Result<Arc<Probe>, Box<str>>> {
     let text = annotations?.readiness_probe.as_deref()?;
     let probe = serde_json::from_str::<ReadinessProbe>(text);

@@ -1,5 +1,5 @@
-//! The rules in the definition of our group's ExternalWorkloads, evaluated as an API server does, and held
-//! against what the controller says of the same objects.
+//! The rules in the definition of our group's ExternalWorkloads, evaluated as an API server does, and compared
+//! with the controller's verdict on the same objects.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -32,7 +32,7 @@ fn rules(schema: &Map<String, Value>, path: &str, found: &mut BTreeSet<(String, 
     }
 }
 
-/// What stands at a path of a specification: of lists, each element.
+/// Returns the values at a path of a specification: of lists, each element.
 fn values<'a>(spec: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![spec];
     for step in path.split('.').skip(1) {
@@ -76,7 +76,7 @@ fn is_taken(rule: &str, path: &str, spec: &Value) -> bool {
     })
 }
 
-/// What the controller says.
+/// Returns the controller's verdict.
 fn read(spec: &Value) -> Result<(), Box<str>> {
     let object = json!({ "metadata": {}, "spec": spec });
     let raw: RawOwn = serde_json::from_value(object).unwrap();
@@ -93,7 +93,7 @@ fn each_rule_of_the_definition_takes_and_refuses_what_the_controller_does() {
     let probe =
         |probe: Value| json!({ "workloadIPs": [{ "ip": "192.0.2.1" }], "readinessProbe": probe });
     let (tcp, http) = (json!({ "port": 1 }), json!({ "port": 2 }));
-    // Where, the rule, what is right by it, what is not, and what the controller says of that.
+    // The path, the rule, specs that are right by it, those that are not, and the controller's error for these.
     let table = [
         (
             ".workloadIPs[].ip",

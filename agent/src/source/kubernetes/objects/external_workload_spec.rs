@@ -1,5 +1,5 @@
-//! What an ExternalWorkload says, as its users write it. linkerd's definition
-//! (`workload.linkerd.io/v1beta1`) has the same names for what is read here.
+//! The spec of an ExternalWorkload, as its users write it. linkerd's definition (`workload.linkerd.io/v1beta1`)
+//! has the same names for what is read here.
 //!
 //! `deploy/definitions/external-workloads.yaml` has the same as a schema: a test holds it against these types.
 
@@ -12,14 +12,14 @@ use serde::Deserialize;
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Spec {
-    /// Where it answers: an address of each family, or of one of them.
+    /// Its addresses: one of each family, or of one of them.
     #[serde(rename = "workloadIPs")]
     #[cfg_attr(test, schemars(required, length(min = 1, max = 2)))]
     pub(crate) workload_ips: Option<Vec<WorkloadIp>>,
     /// The ports that it answers at. A Service's targetPort is one of these, by its name or number.
     #[cfg_attr(test, schemars(length(max = 64)))]
     pub(crate) ports: Option<Vec<Port>>,
-    /// How it is found out whether it takes connections, if a controller probes.
+    /// Probe that shows whether it takes connections, if a controller probes.
     pub(crate) readiness_probe: Option<ReadinessProbe>,
 }
 
@@ -62,10 +62,10 @@ pub(crate) struct ReadinessProbe {
     pub(crate) tcp_socket: Option<TcpSocket>,
     /// It answers a request.
     pub(crate) http_get: Option<HttpGet>,
-    /// How often.
+    /// Interval of the probes.
     #[cfg_attr(test, schemars(range(min = 1, max = 3600), extend("default" = 10)))]
     pub(crate) period_seconds: Option<u32>,
-    /// How long an answer may take.
+    /// Longest time for an answer.
     #[cfg_attr(test, schemars(range(min = 1, max = 3600), extend("default" = 1)))]
     pub(crate) timeout_seconds: Option<u32>,
     /// So many good ones in a row make it ready.
@@ -93,13 +93,13 @@ pub(crate) struct HttpGet {
     /// The port, of TCP.
     #[cfg_attr(test, schemars(range(min = 1, max = 65535)))]
     pub(crate) port: u16,
-    /// What is asked for.
+    /// Path of the request.
     #[cfg_attr(
         test,
         schemars(length(max = 1024), regex(pattern = "^/"), extend("default" = "/"))
     )]
     pub(crate) path: Option<Box<str>>,
-    /// What is said besides. Host is the address and the port unless it is here.
+    /// Further headers. Host is the address and the port unless it is here.
     #[cfg_attr(test, schemars(length(max = 16)))]
     pub(crate) http_headers: Option<Vec<Header>>,
 }

@@ -1,4 +1,4 @@
-//! What many endpoints share is kept once.
+//! Values that many endpoints share are kept once.
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// Reads a list. Elements that cannot be read are left out: the second list says why, with the index of each.
+/// Reads a list. Elements that cannot be read are left out: the second list has the reasons, with the index of each.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ where
     Ok(list)
 }
 
-/// What can be read of a list, and what is wrong with the rest.
+/// Readable elements of a list, and the errors of the others.
 #[derive(Debug, Clone)]
 pub(super) struct Lenient<T> {
     pub(super) elements: Vec<T>,
@@ -42,7 +42,7 @@ impl<T> Default for Lenient<T> {
     }
 }
 
-/// Returns what is wrong, without line and column: nobody sees the text as the server has sent it.
+/// Returns the error without line and column: the text as the server has sent it is never shown.
 pub(crate) fn without_place(error: &impl ToString) -> String {
     let text = error.to_string();
     let words = text.split(" at line ").next();

@@ -1,4 +1,4 @@
-//! What is read of an object's metadata.
+//! The fields that are read of an object's metadata.
 
 use std::time::SystemTime;
 
@@ -59,12 +59,12 @@ impl Metadata {
         }
     }
 
-    /// What no other object has or had; empty: it does not say.
+    /// Returns the unique id, which no other object has or had; empty: it has none.
     pub(crate) fn uid(&self) -> &str {
         self.uid.as_deref().unwrap_or_default()
     }
 
-    /// How often it was changed, but for its status; 0: it does not say.
+    /// Returns the number of its changes, but for those of its status; 0: it has none.
     pub(crate) fn generation(&self) -> i64 {
         self.generation.unwrap_or_default()
     }
@@ -84,12 +84,12 @@ impl Metadata {
         matches!(mode, Some("Auto" | "auto"))
     }
 
-    /// When the object was made; of one that does not say: at the beginning of time.
+    /// Returns the time at which the object was made; without one, the beginning of time.
     pub(super) fn created(&self) -> SystemTime {
         time(self.creation_timestamp.as_deref()).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// When that happened which led to the object's last change.
+    /// Returns the time of the event that led to the object's last change.
     pub(super) fn triggered(&self) -> Option<SystemTime> {
         time(
             self.annotations

@@ -1,7 +1,7 @@
-//! The cluster's objects, reduced to what is read of them.
+//! The cluster's objects, reduced to the fields that are read.
 //!
-//! An object is decoded from the API server's JSON as it stands, and everything that nobody reads is
-//! skipped on the way: a node holds the endpoints of the whole cluster in memory.
+//! An object is decoded from the API server's JSON as it stands, and all fields that are not needed are skipped
+//! on the way: a node holds the endpoints of the whole cluster in memory.
 
 pub(crate) mod address;
 pub(crate) mod custom;

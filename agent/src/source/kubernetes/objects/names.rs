@@ -10,7 +10,7 @@ thread_local! {
     static NAMES: RefCell<HashSet<Arc<str>, RandomState>> = RefCell::default();
 }
 
-/// The name of a node, of a zone, or of whom a pod belongs to. Of equal ones that a thread reads there is
+/// The name of a node, of a zone, or of the owner of a pod. Of equal ones that a thread reads there is
 /// one, which is found while it is read: a slice has its fifty names without a text of its own for any of
 /// them.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ fn shared(text: &str) -> Arc<str> {
     })
 }
 
-/// Forgets the names that nobody has any more.
+/// Forgets the names that are no longer in use.
 pub(in super::super) fn prune() {
     NAMES.with_borrow_mut(|names| names.retain(|name| Arc::strong_count(name) > 1));
 }

@@ -14,16 +14,16 @@ use super::{
 /// The taint of a node that the cluster autoscaler is about to remove.
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// The port of a kubelet whose Node does not say it.
+/// The port of a kubelet whose Node has none.
 const KUBELET: u16 = 10250;
 
-/// A Node, with what is read of it.
+/// A Node, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawNode")]
 pub struct Node {
     /// Its name.
     pub name: Box<str>,
-    /// Its zone, if it has a label that says one.
+    /// Its zone, if it has a label with one.
     pub zone: Option<Box<str>>,
     /// Its primary address of each family.
     pub addresses: PrimaryAddresses,

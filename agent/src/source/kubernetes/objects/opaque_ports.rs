@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use shunt_model::PortRange;
 
-/// The ports that the text says: names of `named` ports, numbers and ranges of them, separated by commas.
-/// A name comes first, also one that looks like a number. What is none of these is left out, as
-/// linkerd does.
+/// Returns the ports of the text: names of `named` ports, numbers and ranges of them, separated by commas. A
+/// name comes first, also one that looks like a number. Anything else is left out, as linkerd does.
 pub(in super::super) fn opaque_ports<'a>(
     text: &str,
     named: &(impl Iterator<Item = (&'a str, u16)> + Clone),

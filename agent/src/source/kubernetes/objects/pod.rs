@@ -12,13 +12,13 @@ use super::{
     service::protocol,
 };
 
-/// A Pod, with what is read of it.
+/// A Pod, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
 pub(crate) struct Pod {
     /// Its identity.
     pub(crate) id: Arc<WorkloadId>,
-    /// What lookups know of it; `None`: it has ended, and has given its addresses back.
+    /// Its workload for lookups; `None`: it has ended, and has given its addresses back.
     pub(crate) workload: Option<Arc<Workload>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct RawPod {
     status: RawStatus,
 }
 
-/// The metadata, with the owners besides: of other kinds nobody reads them.
+/// The metadata, with the owners besides: those of other kinds are not needed.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RawMetadata {
@@ -174,14 +174,14 @@ impl RawPort {
         })
     }
 
-    /// Where it is on the node. A pod in the node's network has each of its ports there.
+    /// Returns its places on the node. A pod in the node's network has each of its ports there.
     fn at_host(&self, on_host: bool, host_ips: &[IpAddr]) -> Vec<HostPort> {
         let host_port = number(self.host_port);
         let port = host_port.or_else(|| number(self.container_port).filter(|_| on_host));
         let (Some(port), Some(protocol)) = (port, protocol(self.protocol.as_deref())) else {
             return Vec::new();
         };
-        // One that says all addresses says nothing.
+        // One that is all addresses means nothing.
         let said = self.host_ip.as_ref().and_then(Address::ip);
         let said = said.filter(|ip| unusable(*ip).is_none());
         let ips = said.as_ref().map_or(host_ips, std::slice::from_ref);
@@ -194,8 +194,8 @@ impl RawPort {
     }
 }
 
-/// The addresses of the list, or the single one where there is none; each once, without those that
-/// lead to nobody.
+/// Returns the addresses of the list, or the single one where there is none; each once, without
+/// those that lead nowhere.
 fn addresses(single: Option<Address>, list: Vec<RawIp>) -> Vec<IpAddr> {
     let listed = list.into_iter().filter_map(|raw| raw.ip);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! How it is found out whether a workload takes connections, as a kubelet does with a Pod's `readinessProbe`.
+//! The probe whether a workload takes connections, as a kubelet does with a Pod's `readinessProbe`.
 
 use std::{num::NonZeroU16, ops::RangeInclusive, time::Duration};
 
@@ -9,7 +9,7 @@ use hyper::{
 
 use super::external_workload_spec::{Header, HttpGet, ReadinessProbe, TcpSocket};
 
-/// What a kubelet has where a probe does not say it: seconds, and how often in a row.
+/// Defaults of a kubelet for a probe: seconds, and numbers of results in a row.
 const PERIOD: u32 = 10;
 const TIMEOUT: u32 = 1;
 const SUCCESSES: u32 = 1;
@@ -22,33 +22,33 @@ const TIMES: RangeInclusive<u32> = 1..=100;
 /// A probe that can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// What is asked.
+    /// Its action.
     pub(crate) action: Action,
     /// The port that is asked, of TCP.
     pub(crate) port: NonZeroU16,
     /// From the beginning of one look to that of the next.
     pub(crate) period: Duration,
-    /// How long an answer may take.
+    /// Longest time for an answer.
     pub(crate) timeout: Duration,
     /// So many good looks in a row make it ready, so many bad ones not ready.
     pub(crate) thresholds: Thresholds,
 }
 
-/// What is asked.
+/// Action of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A connection.
     Tcp,
     /// An answer with a status of 200 to 399.
     Http {
-        /// What is asked for.
+        /// Path of the request.
         path: Uri,
-        /// What is said besides.
+        /// Further headers.
         headers: HeaderMap,
     },
 }
 
-/// How many looks of one kind in a row count.
+/// Numbers of results of one kind in a row that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Thresholds {
     /// Good ones, 1 or more.

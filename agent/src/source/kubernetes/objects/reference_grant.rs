@@ -11,7 +11,7 @@ use super::{metadata::Metadata, null};
 pub(crate) struct ReferenceGrant {
     /// Its own identity; its namespace is that of the objects.
     pub(crate) id: ServiceId,
-    /// Who may refer.
+    /// Objects that may refer.
     pub(crate) from: Vec<GrantFrom>,
     /// To what.
     pub(crate) to: Vec<GrantTo>,

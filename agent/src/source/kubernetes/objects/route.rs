@@ -8,29 +8,29 @@ use shunt_model::ServiceId;
 
 use super::{metadata::Metadata, null};
 
-/// The group of a parent that says none.
+/// The group of a parent that has none.
 const GATEWAYS: &str = "gateway.networking.k8s.io";
 
-/// The version of a route that does not say its own.
+/// The version of a route that has none.
 const NEWEST: &str = "gateway.networking.k8s.io/v1";
 
-/// A route, with what is read of it.
+/// A route, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawRoute")]
 pub(crate) struct Route {
     /// Its own identity.
     pub(crate) id: Arc<ServiceId>,
-    /// What no other object has or had.
+    /// Unique id, which no other object has or had.
     pub(crate) uid: Box<str>,
     /// The group and version in which it was read.
     pub(crate) api_version: Box<str>,
-    /// When it was made, in whole seconds.
+    /// Time at which it was made, in whole seconds.
     pub(crate) created: SystemTime,
     /// Counts the changes of its `spec`.
     pub(crate) generation: i64,
     /// The Services that it is for. Parents of other kinds are the business of others.
     pub(crate) parents: Vec<ParentRef>,
-    /// What each of its rules sends connections to.
+    /// Destinations of each of its rules.
     pub(crate) rules: Vec<Vec<BackendRef>>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct ParentRef {
     pub(crate) port: Option<i64>,
 }
 
-/// What a rule sends connections to.
+/// Destination of a rule's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BackendRef {
     /// The group; empty for a Service.

@@ -12,18 +12,18 @@ use super::{
     opaque_ports::opaque_ports,
 };
 
-/// The affinity of clients that do not say for how long (Kubernetes' `DefaultClientIPServiceAffinitySeconds`).
+/// Timeout of the affinity of clients where a Service has none (Kubernetes' `DefaultClientIPServiceAffinitySeconds`).
 const DEFAULT_AFFINITY_SECONDS: u32 = 10_800;
 
-/// A Service, with what is read of it.
+/// A Service, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawService")]
 pub struct Service {
     /// Its identity.
     pub id: Arc<ServiceId>,
-    /// What no other Service has or had.
+    /// Unique id, which no other Service has or had.
     pub uid: Box<str>,
-    /// When it was made, in whole seconds.
+    /// Time at which it was made, in whole seconds.
     pub created: SystemTime,
     /// Its type, as far as something depends on it.
     pub kind: ServiceKind,
@@ -55,7 +55,7 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
 }
 
-/// What a Service's type decides.
+/// Kind of a Service, by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServiceKind {
     /// `ClusterIP`, or what is not known.

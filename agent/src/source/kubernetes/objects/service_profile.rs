@@ -8,18 +8,18 @@ use shunt_model::ServiceId;
 
 use super::{metadata::Metadata, null, service_name::named};
 
-/// A ServiceProfile, with what is read of it.
+/// A ServiceProfile, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawServiceProfile")]
 pub(crate) struct ServiceProfile {
     /// Its own identity; the name is one by which clients ask the cluster's DNS.
     pub(crate) id: ServiceId,
-    /// When it was made, in whole seconds.
+    /// Time at which it was made, in whole seconds.
     pub(crate) created: SystemTime,
-    /// The Service that it is for; `None`: one of another namespace, which it says nothing of to others
-    /// than clients of its own.
+    /// The Service that it is for; `None`: one of another namespace, for which it counts with clients of its
+    /// own namespace alone.
     pub(crate) service: Option<ServiceId>,
-    /// Where the Service's traffic goes instead.
+    /// Destinations of the Service's traffic in place of it.
     pub(crate) overrides: Vec<Override>,
     /// Its name, routes and retry budget, as JSON, for proxies.
     pub(crate) settings: Arc<str>,
@@ -30,14 +30,14 @@ pub(crate) struct ServiceProfile {
 pub(crate) enum Override {
     /// A Service.
     Service {
-        /// Which.
+        /// The Service.
         id: ServiceId,
         /// Its port; `None`: the one that is asked for.
         port: Option<u16>,
         /// In thousandths.
         weight: u32,
     },
-    /// What is neither the name of a Service nor a weight, as it stands there.
+    /// Text that is neither the name of a Service nor a weight, as it stands there.
     Bad(Box<str>),
 }
 

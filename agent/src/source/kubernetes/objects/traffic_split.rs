@@ -11,19 +11,19 @@ use super::{
     service_name::named,
 };
 
-/// A TrafficSplit, with what is read of it.
+/// A TrafficSplit, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawTrafficSplit")]
 pub(crate) struct TrafficSplit {
     /// Its own identity; all Services that it names are of its namespace.
     pub(crate) id: ServiceId,
-    /// When it was made, in whole seconds.
+    /// Time at which it was made, in whole seconds.
     pub(crate) created: SystemTime,
     /// The Service whose connections are split; `None`: it is named as one of another namespace.
     pub(crate) root: Option<ServiceId>,
     /// The Services that get them, each with its weight.
     pub(crate) backends: Vec<(ServiceId, u32)>,
-    /// What is wrong with backends that are not among them.
+    /// Errors of backends that are not among them.
     pub(crate) bad_backends: Box<[Box<str>]>,
 }
 

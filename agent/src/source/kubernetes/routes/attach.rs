@@ -1,4 +1,4 @@
-//! Which ports of a Service a route is for.
+//! The ports of a Service that a route is for.
 
 use shunt_model::ServiceId;
 

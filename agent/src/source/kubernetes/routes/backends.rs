@@ -1,4 +1,4 @@
-//! What a route's rule sends connections to.
+//! The destinations of a route's rule.
 
 use std::{num::NonZeroU16, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::source::kubernetes::{
     },
 };
 
-/// The backend as a split has it. Whether there is such a Service is for whoever knows services.
+/// Returns the backend as a split has it. Whether there is such a Service is not checked here.
 pub(super) fn backend(
     kind: RouteKind,
     route: &Route,
@@ -63,8 +63,8 @@ pub(super) fn resolve<'s>(
     joined.unwrap_or_else(|| Verdict::new(Reason::ResolvedRefs, "all backends are there"))
 }
 
-/// The Service's port that the route may send to. Nothing is said of Services of another namespace
-/// that nobody has permitted, not even whether they are there.
+/// Returns the Service's port that the route may send to. The answer on Services of another namespace that has
+/// not permitted it shows not even whether they are there.
 fn target(
     kind: RouteKind,
     route: &Route,

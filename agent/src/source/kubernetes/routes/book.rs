@@ -55,7 +55,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Takes note of what is new, and gives the services whose splits it concerns.
+    /// Takes note of the news, and returns the services whose splits it concerns.
     pub(crate) fn take(&mut self, change: RouteChange) -> BTreeSet<ServiceId> {
         match change {
             RouteChange::Definition(_) => BTreeSet::new(),
@@ -70,7 +70,7 @@ impl Book {
         }
     }
 
-    /// The cluster does not define this kind any more, so it has no objects of it. Gives the services
+    /// The cluster does not define this kind any more, so it has no objects of it. Returns the services
     /// that this concerns.
     pub(crate) fn forget(&mut self, kind: CustomKind) -> BTreeSet<ServiceId> {
         self.take(match kind {

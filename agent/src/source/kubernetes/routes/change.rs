@@ -1,4 +1,4 @@
-//! What is new of routes, and who watches for it.
+//! News of routes, and the watches for it.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +27,10 @@ use crate::source::kubernetes::{
     },
 };
 
-/// What is new of routes, and of what they depend on.
+/// News of routes, and of what they depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RouteChange {
-    /// Which kinds the cluster defines.
+    /// Kinds that the cluster defines.
     Definition(Step<Definition>),
     /// TCPRoutes.
     TcpRoute(Step<Route>),

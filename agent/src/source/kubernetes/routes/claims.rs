@@ -1,4 +1,4 @@
-//! Objects that claim services, and which of them is the oldest.
+//! Objects that claim services, in the order of their age.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -13,11 +13,11 @@ use crate::source::kubernetes::{
     watch::step::Step,
 };
 
-/// An object that says something about services.
+/// An object that has settings for services.
 pub(super) trait Claim: PartialEq {
     /// Its own identity.
     fn id(&self) -> &ServiceId;
-    /// When it was made.
+    /// Returns the time at which it was made.
     fn created(&self) -> SystemTime;
     /// The services that it claims.
     fn services(&self) -> BTreeSet<ServiceId>;
@@ -32,7 +32,7 @@ impl Claim for Route {
         self.created
     }
 
-    /// Those of its own namespace: for others it is not accepted.
+    /// Returns those of its own namespace: for others it is not accepted.
     fn services(&self) -> BTreeSet<ServiceId> {
         let namespace = &self.id.namespace;
         let services = self.parents.iter().map(|parent| parent.service(namespace));
@@ -93,12 +93,12 @@ impl<T: Claim> Claims<T> {
         self.all.values()
     }
 
-    /// Those that claim this service, the oldest first.
+    /// Returns the objects that claim this service, the oldest first.
     pub(super) fn of(&self, service: &ServiceId) -> &[Arc<T>] {
         self.by_service.get(service).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes note of what is new, and gives the services that it concerns.
+    /// Takes note of the news, and returns the services that it concerns.
     pub(super) fn take(&mut self, step: Step<T>) -> BTreeSet<ServiceId> {
         let mut concerned = BTreeSet::new();
         match step {

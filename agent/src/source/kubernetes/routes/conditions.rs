@@ -1,4 +1,4 @@
-//! What the status of a route is to say.
+//! The contents of the status of a route.
 
 use shunt_model::ServiceId;
 
@@ -15,20 +15,20 @@ use crate::source::kubernetes::{
     },
 };
 
-/// What holds for a route as the child of one parent.
+/// Conditions of a route as the child of one parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conditions<'r> {
     /// The parent.
     pub(crate) parent: &'r ParentRef,
-    /// Whether the route is followed.
+    /// Verdict on whether the route is followed.
     pub(crate) accepted: Verdict,
-    /// Whether all that it refers to is there.
+    /// Verdict on whether all that it refers to is there.
     pub(crate) resolved: Verdict,
 }
 
 impl Book {
-    /// What holds for the route, for each Service among its parents once. `services` gives those that
-    /// are served.
+    /// Returns the conditions of the route, for each Service among its parents once. `services` gives those
+    /// that are served.
     pub(crate) fn conditions<'r, 's>(
         &self,
         kind: RouteKind,
@@ -55,7 +55,7 @@ impl Book {
         found
     }
 
-    /// Which of these ports the route has, and which an older one does.
+    /// Returns the verdict on these ports: those that the route has, and those that an older one does.
     fn contest(&self, route: &Route, service: &Service, ports: &[&ServicePort]) -> Verdict {
         let (mut own, mut others) = (Vec::new(), Vec::new());
         let routes = self.routes_of(service);

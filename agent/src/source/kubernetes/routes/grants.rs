@@ -1,4 +1,4 @@
-//! Who may refer to Services of another namespace.
+//! Permissions to refer to Services of another namespace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
 
@@ -12,7 +12,7 @@ use crate::source::kubernetes::{
     watch::step::Step,
 };
 
-/// The group of those who refer.
+/// The group of the objects that refer.
 const GROUP: &str = "gateway.networking.k8s.io";
 
 /// All ReferenceGrants.
@@ -23,12 +23,12 @@ pub(super) struct Grants {
     permissions: HashMap<Permission, usize>,
 }
 
-/// A permission: the kind and namespace of those who refer, the namespace and, if that is said, the name of the
-/// Service.
+/// A permission: the kind and namespace of those objects that refer, the namespace and, if it has one, the name
+/// of the Service.
 type Permission = (Box<str>, Box<str>, Box<str>, Option<Box<str>>);
 
 impl Grants {
-    /// Takes note of what is new, and gives the namespaces that it concerns.
+    /// Takes note of the news, and returns the namespaces that it concerns.
     pub(super) fn take(&mut self, step: Step<ReferenceGrant>) -> BTreeSet<Box<str>> {
         let mut concerned = BTreeSet::new();
         match step {
@@ -89,7 +89,7 @@ impl Grants {
     }
 }
 
-/// What a grant permits, as far as it is about routes and Services.
+/// Returns the permissions of a grant, as far as it is about routes and Services.
 fn permissions(grant: &ReferenceGrant) -> impl Iterator<Item = Permission> {
     let ReferenceGrant { id, from, to } = grant;
     let from = from.iter().filter(|from| *from.group == *GROUP);

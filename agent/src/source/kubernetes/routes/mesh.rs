@@ -1,4 +1,4 @@
-//! How the traffic of a whole Service is split, as meshes say it.
+//! The split of a whole Service's traffic, as meshes define it.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::source::kubernetes::{
     translate::problem::Problem,
 };
 
-/// What splits the ports of a Service that no route has: the Services that get a share, the ports that are asked
-/// there if not the same, and the weights.
+/// Split of the ports of a Service that no route has: the Services that get a share, the ports that are used there if
+/// not the same, and the weights.
 #[derive(Debug)]
 pub(super) struct MeshSplit(Vec<(Arc<ServiceId>, Option<u16>, u32)>);
 
 impl Book {
-    /// What the oldest ServiceProfile of the service says to proxies.
+    /// Returns the settings for proxies of the oldest ServiceProfile of the service.
     pub(super) fn settings(&self, service: &ServiceId) -> Option<Arc<str>> {
         let profile = self.service_profiles.of(service).first()?;
         Some(Arc::clone(&profile.settings))

@@ -1,14 +1,14 @@
-//! Routes and their like, and what they make of services: a pure function of the objects that are known.
+//! Routes and their like, and their effect on services: a pure function of the objects that are known.
 //!
 //! ```text
-//! book        all that is known of them, and of grants; which services a change concerns
+//! book        all that is known of them, and of grants; the services that a change concerns
 //!     v
-//! attach      which ports of a Service a route is for, or why it is for none
-//! backends    what its rule sends connections to, or why that is refused
+//! attach      the ports of a Service that a route is for, or why it is for none
+//! backends    the destinations of its rule, or why they are refused
 //!     v
-//! splits      of each port of a Service: the oldest route, else what a mesh splits it by
+//! splits      of each port of a Service: the oldest route, else the split of a mesh
 //! mesh        the oldest ServiceProfile, else the oldest TrafficSplit
-//! conditions  what a route's status is to say of each of its parents
+//! conditions  the contents of a route's status for each of its parents
 //! ```
 
 mod attach;

@@ -1,4 +1,4 @@
-//! How the ports of a Service are split.
+//! The splits of a Service's ports.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,10 +25,9 @@ use crate::source::kubernetes::{
 pub(super) type RoutesOf<'a> = HashMap<(u16, Protocol), (RouteKind, &'a Route)>;
 
 impl Book {
-    /// Gives the ports of `model`, which is the translation of `service`, their splits, and `model` what proxies are
-    /// told of requests. A route has a
-    /// port before a ServiceProfile or a TrafficSplit has it, whichever is older: it names the port, or
-    /// its protocol at least.
+    /// Sets the splits of the ports of `model`, which is the translation of `service`, and in `model` the settings of
+    /// requests for proxies. A route has a port before a ServiceProfile or a TrafficSplit has it, whichever is older:
+    /// it names the port, or its protocol at least.
     pub(crate) fn split(
         &self,
         service: &Service,

@@ -1,4 +1,4 @@
-//! What is found of a route, in the words of the Gateway API.
+//! The findings on a route, in the words of the Gateway API.
 
 /// Why a condition is as it is (`RouteConditionReason` of the Gateway API).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,11 +11,11 @@ pub(crate) enum Reason {
     NoMatchingParent,
     /// The Service is in another namespace than the route.
     NotAllowedByListeners,
-    /// The route says something that nobody can follow.
+    /// The route has a value that cannot be followed.
     UnsupportedValue,
     /// Older routes have all of its ports. The Gateway API has no name for that; others call it so.
     Conflicted,
-    /// A backend in another namespace, and nobody there has permitted it.
+    /// A backend in another namespace, without a permission from there.
     RefNotPermitted,
     /// A backend that is no Service.
     InvalidKind,
@@ -45,7 +45,7 @@ impl Reason {
     }
 }
 
-/// What is found, and a word about it for users.
+/// A finding, and a word about it for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) reason: Reason,

@@ -23,9 +23,9 @@ impl Candidate<'_> {
         (self.endpoint.ip, self.port)
     }
 
-    /// Which of two with one identity counts, the greater: one that is ready and stays; else one
-    /// that stays; else one of this node. A pod's address that is given anew while the pod before
-    /// still terminates is the new pod's.
+    /// Returns the rank among those with one identity, of which the greatest counts: one that is ready and stays; else
+    /// one that stays; else one of this node. A pod's address that is given anew while the pod before still terminates
+    /// is the new pod's.
     const fn rank(&self) -> (bool, bool, bool) {
         let Conditions {
             ready, terminating, ..
@@ -59,15 +59,15 @@ impl<'a> Slices<'a> {
         self.0.get(&(name, protocol)).map_or(&[], Vec::as_slice)
     }
 
-    /// How many endpoints a service port of this name and protocol has, one that is in several slices several times.
+    /// Returns the number of endpoints of a service port of this name and protocol, counted in each slice.
     pub(super) fn count(&self, (name, protocol): (&'a str, Protocol)) -> u64 {
         let slices = self.of(name, protocol).iter();
         slices.map(|(slice, _)| slice.endpoints.len() as u64).sum()
     }
 }
 
-/// The endpoints of the service port of this name and protocol, in the families that `wanted`
-/// says, sorted by address and port, each once.
+/// Returns the endpoints of the service port of this name and protocol, in the families of `wanted`, sorted by address
+/// and port, each once.
 pub(super) fn endpoints<'a>(
     slices: &Slices<'a>,
     (name, protocol): (&'a str, Protocol),
@@ -126,8 +126,8 @@ fn endpoint(candidate: &Candidate<'_>, view: &NodeView) -> Endpoint {
     }
 }
 
-/// What an endpoint can do. One that is ready is nothing else, also while it terminates: the
-/// service's owner has said so (`publishNotReadyAddresses`).
+/// Returns the state of an endpoint. One that is ready is nothing else, also while it terminates: the service's owner
+/// has decided so (`publishNotReadyAddresses`).
 const fn state(conditions: Conditions) -> EndpointState {
     match conditions {
         Conditions { ready: true, .. } => EndpointState::Ready,

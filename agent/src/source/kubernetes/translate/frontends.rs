@@ -100,8 +100,8 @@ impl Addresses {
         self.cluster.contains(&address)
     }
 
-    /// Where a range has this node's own address, packets from the balancer's address come in,
-    /// too: a process of the node has that address for its source if it is bound here.
+    /// Admits packets from the balancer's address, too, if a range has this node's own address: a process of the node
+    /// has that address for its source if it is bound here.
     fn admit_own_balancer(&mut self, node: &NodeView) {
         for ipv4 in [true, false] {
             let Some(own) = node.addresses.of(ipv4) else {
@@ -154,7 +154,7 @@ fn may_be_external(
     false
 }
 
-/// Those of the list that can be reached, each once. Whoever may write a Service decides how many there are.
+/// Returns the addresses of the list that can be reached, each once. The author of a Service decides their number.
 fn usable(field: &'static str, list: &[Address], problems: &mut Vec<Problem>) -> Vec<IpAddr> {
     let mut found = Vec::with_capacity(list.len());
     let mut known = HashSet::with_capacity(list.len());
@@ -183,8 +183,8 @@ fn usable(field: &'static str, list: &[Address], problems: &mut Vec<Problem>) ->
 /// The ports of `service`, sorted by the model's names and still without endpoints, each with the
 /// name that it has in the slices.
 ///
-/// Slices know a port by name and protocol. In the model a name stands once in a service, so that of
-/// a port whose name another has already says the protocol, too.
+/// Slices know a port by name and protocol. In the model a name stands once in a service, so that of a port whose name
+/// another has already contains the protocol, too.
 pub(super) fn ports<'a>(
     service: &'a Service,
     problems: &mut Vec<Problem>,

@@ -1,4 +1,4 @@
-//! What of a Service is not translated.
+//! Parts of a Service that are not translated.
 
 use std::net::IpAddr;
 
@@ -15,10 +15,10 @@ pub enum Problem {
     NotAnAddress {
         /// The field's name, as Kubernetes has it.
         field: &'static str,
-        /// What stands there.
+        /// The text there.
         text: Box<str>,
     },
-    /// An address that nobody can be reached at.
+    /// An address that cannot be reached.
     #[error("{field}: {address} is {kind} address, which cannot be used here")]
     Unusable {
         /// The field's name, as Kubernetes has it.
@@ -54,7 +54,7 @@ pub enum Problem {
         address: IpAddr,
         /// The port of TCP.
         port: u16,
-        /// What listens there.
+        /// The daemon that listens there.
         daemon: Daemon,
     },
     /// More frontends than a table holds.
@@ -63,9 +63,9 @@ pub enum Problem {
          of frontends has {capacity} entries (--max-frontends)"
     )]
     TooManyFrontends {
-        /// How many it needs.
+        /// Number that it needs.
         needed: u64,
-        /// How many there can be.
+        /// Largest number there can be.
         capacity: u32,
     },
     /// Many more backends than a table holds.
@@ -74,9 +74,9 @@ pub enum Problem {
          entries (--max-backends)"
     )]
     TooManyEndpoints {
-        /// How many it needs.
+        /// Number that it needs.
         needed: u64,
-        /// How many there can be.
+        /// Largest number there can be.
         capacity: u32,
     },
     /// A range that cannot be read. Without it the allow-list would allow more, or everyone.
@@ -85,13 +85,13 @@ pub enum Problem {
          addresses are not translated"
     )]
     NotARange(Box<str>),
-    /// An annotation that says none of the ways to select a backend.
+    /// An annotation with none of the ways to select a backend.
     #[error(
         "metadata.annotations[service.shunt.io/selection]: `{0}` is neither `weighted` nor \
          `maglev`: the agent's default holds"
     )]
     Selection(Box<str>),
-    /// An annotation that says none of the ways to forward.
+    /// An annotation with none of the ways to forward.
     #[error(
         "metadata.annotations[service.shunt.io/forwarding]: `{0}` is neither `snat` nor `dsr`: the \
          agent's default holds"
@@ -112,7 +112,7 @@ pub enum Problem {
     /// A port of an EndpointSlice that cannot be read.
     #[error("EndpointSlice `{slice}`: ports{reason}: it is left out")]
     SlicePort {
-        /// Which slice.
+        /// Name of the slice.
         slice: Box<str>,
         /// Its index, and what is wrong with it.
         reason: Box<str>,
@@ -122,18 +122,18 @@ pub enum Problem {
         "TrafficSplit `{split}`: spec.backends{reason}: it gets nothing, and its share goes to the others"
     )]
     TrafficSplitBackend {
-        /// Which split.
+        /// Name of the split.
         split: Box<str>,
         /// Its index, and what is wrong with it.
         reason: Box<str>,
     },
-    /// A TrafficSplit whose weights nobody can add up.
+    /// A TrafficSplit whose weights are too large to be added up.
     #[error(
         "TrafficSplit `{0}`: its weights are more than 4294967295 together, so it splits nothing: \
          make them smaller, in the same proportions"
     )]
     TrafficSplitWeights(Box<str>),
-    /// A ServiceProfile whose weights nobody can add up.
+    /// A ServiceProfile whose weights are too large to be added up.
     #[error(
         "ServiceProfile `{0}`: its weights are more than 4294967.295 together, so it splits nothing: \
          make them smaller, in the same proportions"
@@ -146,9 +146,9 @@ pub enum Problem {
          the others"
     )]
     ServiceProfileOverride {
-        /// Which one.
+        /// Name of the profile.
         profile: Box<str>,
-        /// What stands there.
+        /// The text there.
         authority: Box<str>,
     },
 }

@@ -1,4 +1,4 @@
-//! A service as the renderer is to be told of it.
+//! A service as the renderer gets it.
 
 use std::{collections::HashSet, net::IpAddr, sync::Arc, time::UNIX_EPOCH};
 
@@ -22,14 +22,14 @@ use crate::{
     },
 };
 
-/// What becomes of a Service.
+/// Result of the translation of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Translation {
     /// The service; `None`: there is none, as of type `ExternalName`.
     pub service: Option<ModelService>,
-    /// What load balancers are to be told.
+    /// The health check for load balancers.
     pub health_check: Option<HealthCheck>,
-    /// What is left out.
+    /// Parts that are left out.
     pub problems: Vec<Problem>,
     /// True if it is all of the Service, since that needs more room than there can be.
     pub is_too_large: bool,
@@ -150,14 +150,14 @@ fn too_large<'a>(
     })
 }
 
-/// As the cluster says it, so that all nodes agree.
+/// Returns the seniority by the cluster's times, so that all nodes agree.
 fn seniority(service: &Service) -> Seniority {
     let since = service.created.duration_since(UNIX_EPOCH);
     let created = since.map_or(0, |since| since.as_secs().cast_signed());
     Seniority::new(created, &service.uid)
 }
 
-/// The external traffic policy; of a Service that is not reached from outside it says nothing.
+/// Returns the external traffic policy; of a Service that is not reached from outside it means nothing.
 fn external_policy(service: &Service) -> TrafficPolicy {
     let from_outside = match service.kind {
         ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
@@ -171,7 +171,7 @@ fn external_policy(service: &Service) -> TrafficPolicy {
     }
 }
 
-/// Addresses of endpoints that are none, or that nobody can be reached at, and ports that are none; each once.
+/// Adds problems for addresses of endpoints that are none, or cannot be reached, and ports that are none; each once.
 fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
     let mut known: HashSet<Problem> = problems.iter().cloned().collect();
     for slice in slices {

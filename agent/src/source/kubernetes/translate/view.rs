@@ -1,4 +1,4 @@
-//! What translation has to know of this node and its cluster.
+//! Facts about this node and its cluster that the translation needs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,12 +23,12 @@ pub struct NodeView {
     pub service_cidrs: BTreeSet<IpNet>,
     /// The TCP ports of nodes that no Service may have there, as far as they are known.
     pub host_ports: HostPorts,
-    /// What the tables hold at most.
+    /// Capacities of the tables.
     pub limits: Limits,
 }
 
-/// How many entries the tables of each address family have. A Service that needs more of one alone is not translated,
-/// and nothing is made for it: anybody who may write Services decides how many that are.
+/// Numbers of entries of the tables of each address family. A Service that needs more of one alone is not translated,
+/// and nothing is made for it: its author decides how many that are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Frontends.

@@ -1,4 +1,4 @@
-//! How the API server is reached.
+//! Access to the API server.
 
 use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,15 +24,15 @@ use crate::{
     },
 };
 
-/// How long a connection may take.
+/// Longest time to make a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Where the API server is, and as whom to talk to it.
+/// Place of the API server, and the identity to use there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiServer {
     /// A kubeconfig; without one, what every pod has of its cluster.
     pub kubeconfig: Option<PathBuf>,
-    /// The server's URL, in place of what is configured.
+    /// The server's URL, in place of the configured one.
     pub url: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub enum ApiServerError {
         /// The proxy, without a name and password for it.
         proxy: String,
     },
-    /// There is no token where the configuration says.
+    /// There is no token at the configured place.
     #[error("cannot read the token file {path}: {reason}")]
     Token {
         /// Its path.
@@ -87,7 +87,7 @@ pub enum ApiServerError {
 }
 
 impl ApiServer {
-    /// How to reach it. Nothing is asked yet.
+    /// Returns the configuration to reach it. No request is sent yet.
     pub(crate) async fn config(&self) -> Result<Config, ApiServerError> {
         let mut config = match &self.kubeconfig {
             Some(path) => {
@@ -124,13 +124,13 @@ impl ApiServer {
             }
         }
         config.connect_timeout = Some(CONNECT);
-        // The watches try again by themselves, and say so.
+        // The watches try again by themselves, and report it.
         config.default_retry = false;
         Ok(config)
     }
 }
 
-/// Where the proxy is, without who is to be let through.
+/// Returns the place of the proxy, without credentials.
 fn without_password(proxy: &Uri) -> String {
     let scheme = proxy.scheme_str().unwrap_or("http");
     let host = proxy.host().unwrap_or_default();

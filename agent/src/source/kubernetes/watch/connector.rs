@@ -17,8 +17,8 @@ use tokio::{
 };
 use tower::Service;
 
-/// How much is read at once: more than a slice of a hundred endpoints. TLS would ask the kernel for
-/// 4 KiB at a time, which for most of them tells the server that there is room again.
+/// Number of bytes to read at once: more than a slice of a hundred endpoints. TLS would read 4 KiB
+/// at a time from the kernel, which for most of them notifies the server that there is room again.
 const PIECE: usize = 64 * 1024;
 
 /// Connects by TCP.

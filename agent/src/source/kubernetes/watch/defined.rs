@@ -14,8 +14,7 @@ use crate::source::kubernetes::{
     },
 };
 
-/// Watches the objects of `kind` whenever it is among those that are `defined`, until nobody listens
-/// any more.
+/// Watches the objects of `kind` whenever it is among those that are `defined`, until the receiver is gone.
 pub(crate) async fn watch_while_defined<K: Kind, M: Send>(
     kind: CustomKind,
     access: Access,

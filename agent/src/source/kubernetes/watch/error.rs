@@ -4,7 +4,7 @@ use std::{error::Error as _, time::Duration};
 
 use thiserror::Error;
 
-/// Nobody that the server knows, or by a token of the past (RFC 9110 section 15.5.2).
+/// Unknown to the server, or with a token of the past (RFC 9110 section 15.5.2).
 const UNAUTHORIZED: u16 = 401;
 
 /// Gone, of a version that the server does not know any more (RFC 9110 section 15.5.11).
@@ -22,7 +22,7 @@ pub(super) enum WatchError {
     /// The answer is none.
     #[error("the answer cannot be read: {0}")]
     Decode(#[from] serde_json::Error),
-    /// What is asked for cannot be written.
+    /// The request cannot be written.
     #[error(transparent)]
     Ask(#[from] kube::core::request::Error),
 }
@@ -33,7 +33,7 @@ impl WatchError {
         self.code() == Some(GONE)
     }
 
-    /// Returns whether the server does not take the token, or whatever else says who we are.
+    /// Returns whether the server does not take the token, or another proof of our identity.
     pub(super) fn is_unauthorized(&self) -> bool {
         self.code() == Some(UNAUTHORIZED)
     }
@@ -43,7 +43,7 @@ impl WatchError {
         matches!(self.code(), Some(403 | 404))
     }
 
-    /// How long the server asks to be left alone.
+    /// Returns the time that the server demands to be left alone.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let Self::Request(kube::Error::Api(status)) = self else {
             return None;
@@ -60,7 +60,7 @@ impl WatchError {
     }
 }
 
-/// The error and its causes: what kube says of itself alone often hides the reason.
+/// Returns the error and its causes: the text of kube alone often hides the reason.
 fn in_words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return format!("the server says {}: {}", status.code, status.message);

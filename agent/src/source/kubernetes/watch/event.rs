@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::source::kubernetes::watch::error::WatchError;
 
-/// What an event says, with the object as it comes.
+/// Content of an event, with the object as it comes.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     /// The object is new, or is in this form now.
@@ -40,7 +40,7 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     ///
-    /// If the line is no event, or says why there are no more.
+    /// If the line is no event, or has the reason that there are no more.
     pub(super) fn read(line: &'a str) -> Result<Option<Self>, WatchError> {
         let read: Result<Line<'_>, serde_json::Error> = serde_json::from_str(line);
         let Line { r#type, object } = match read {
@@ -63,7 +63,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The error that a line says in place of an event.
+/// Returns the error that a line has in place of an event.
 fn refusal(line: &str) -> Option<WatchError> {
     let status: Status = serde_json::from_str(line).ok()?;
     (status.code != 0).then(|| kube::Error::Api(status.boxed()).into())

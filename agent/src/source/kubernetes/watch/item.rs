@@ -8,14 +8,14 @@ use crate::source::kubernetes::{objects::lenient::without_place, watch::kind::Ki
 /// The longest reason, in bytes.
 const LONGEST_REASON: usize = 200;
 
-/// What an unreadable object says of itself.
+/// Identity of an unreadable object, as far as it can be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Unreadable {
     /// Its name, behind its namespace's if it has one; `None`: that cannot be read either.
     pub(super) name: Option<String>,
     /// Its version.
     pub(super) version: Option<String>,
-    /// The field, and what is wrong with it.
+    /// The field, and the error in it.
     pub(super) reason: String,
 }
 
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Reads the text as one of each kind, as a list and a watch do. Gives how many can be read.
+    /// Reads the text as one of each kind, as a list and a watch do. Returns the number that can be read.
     fn read_all(text: &RawValue) -> usize {
         fn one<K: Kind>(text: &RawValue) -> usize {
             let read = read::<K>(text).map(K::Object::from);

@@ -1,4 +1,4 @@
-//! What is watched, and how it is asked for.
+//! The watched kinds, and their requests.
 
 use std::fmt::Debug;
 
@@ -19,7 +19,7 @@ use crate::source::kubernetes::objects::{
     traffic_split::{RawTrafficSplit, TrafficSplit},
 };
 
-/// The label that says who is to serve a Service; its slices have it, too.
+/// The label that names the proxy that is to serve a Service; its slices have it, too.
 const PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
 
 /// The label of a Service, and of its slices, that is not to be served at all.
@@ -29,13 +29,13 @@ const HEADLESS: &str = "service.kubernetes.io/headless";
 pub(crate) trait Kind: Send + 'static {
     /// An object as it comes.
     type Raw: DeserializeOwned + Clone + Debug + Send;
-    /// What is kept of it.
+    /// The part of it that is kept.
     type Object: From<Self::Raw> + Send + 'static;
     /// Its name in the log.
     const NAME: &'static str;
-    /// Where the API has it.
+    /// Its path in the API.
     const PATH: &'static str;
-    /// Where the API has it in an older version, for servers that do not have the newer one.
+    /// Its path in an older version of the API, for servers that do not have the newer one.
     const OLDER: Option<&'static str> = None;
     /// True if there are clusters without this kind, and whether translation can do without it.
     const OPTIONAL: bool;
@@ -46,7 +46,7 @@ pub(crate) trait Kind: Send + 'static {
     fn metadata(raw: &Self::Raw) -> &Metadata;
 }
 
-/// Which objects of a kind are asked for.
+/// Selection of the objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Selectors {
     pub(super) labels: Option<String>,
@@ -87,7 +87,7 @@ impl Selectors {
         }
     }
 
-    /// Those with these labels, as a selector says it.
+    /// Selects the objects with these labels, in the form of a selector.
     pub(crate) fn labelled(labels: &str) -> Self {
         Self {
             labels: Some(labels.to_owned()),

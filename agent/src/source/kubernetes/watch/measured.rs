@@ -22,7 +22,7 @@ pub(super) struct Measured<S> {
 }
 
 impl<S> Measured<S> {
-    /// What `inner` is asked of the server `host`.
+    /// Measures the requests of `inner` to the server `host`.
     pub(super) const fn new(inner: S, host: Arc<str>, reports: Arc<Reports>) -> Self {
         Self {
             inner,
@@ -38,7 +38,7 @@ struct Asked {
     host: Arc<str>,
     reports: Arc<Reports>,
     start: Instant,
-    /// The answer of a watch begins at once, and says nothing of the server's pace.
+    /// The answer of a watch begins at once, and is no measure of the server's pace.
     is_watch: bool,
     status: Option<u16>,
 }

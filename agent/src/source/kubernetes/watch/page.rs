@@ -13,12 +13,12 @@ pub(super) struct Page<'a> {
     pub(super) items: Option<Vec<&'a RawValue>>,
 }
 
-/// Where a list is, and how it goes on.
+/// Version of a list, and its continuation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PageMetadata {
     /// From where a watch goes on.
     pub(super) resource_version: String,
-    /// What to ask for the next page; empty: this is the last one.
+    /// Token of the next page; empty: this is the last one.
     pub(super) r#continue: Option<String>,
 }

@@ -19,13 +19,13 @@ use crate::source::kubernetes::{
     },
 };
 
-/// How long a Node may have none that must have some, as with kube-proxy.
+/// Time that a Node may have none that must have some, as with kube-proxy.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// How often it is asked for.
+/// Interval of the requests for it.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long one answer may take.
+/// Longest time for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Why they are not known.
@@ -39,7 +39,7 @@ pub enum PodCidrsError {
     Unknown {
         /// Its name.
         node: String,
-        /// What the last look found.
+        /// Finding of the last look.
         reason: String,
     },
 }
@@ -73,7 +73,7 @@ pub(in super::super) async fn wait_for_pod_cidrs(
     }
 }
 
-/// As [`wait_for_pod_cidrs`], if the Node says them now: asked once, and none if it does not.
+/// As [`wait_for_pod_cidrs`], if the Node has them now: one request, and none if it does not.
 ///
 /// # Errors
 ///

@@ -25,7 +25,7 @@ const LONGEST: usize = 64 * 1024;
 /// The longest text of an answer that is shown, in bytes.
 const SHOWN: usize = 256;
 
-/// A client's inner service, whose answers say in their Status what their header says.
+/// A client's inner service, whose answers have in their Status the value of their header.
 #[derive(Debug, Clone)]
 pub(super) struct RetryAfter<S>(S);
 

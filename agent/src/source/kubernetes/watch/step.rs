@@ -1,10 +1,10 @@
-//! What a watch tells.
+//! The news of a watch.
 
 use std::collections::BTreeSet;
 
 use crate::source::kubernetes::watch::item::full_name;
 
-/// What is new of the objects of one kind.
+/// News of the objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step<T> {
     /// These are all that there are. Never a part of them.
@@ -32,7 +32,7 @@ pub(crate) struct List<T> {
 }
 
 impl<T> List<T> {
-    /// Those that can be read, and the names of the others, with their namespaces'.
+    /// Returns a list of the objects that can be read, and the names of the others, with their namespaces'.
     pub(crate) const fn new(objects: Vec<T>, unreadable: BTreeSet<String>) -> Self {
         Self {
             objects,
@@ -57,7 +57,7 @@ impl<T> Step<T> {
 /// The objects of a kind that cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnreadableObjects {
-    /// How many there are.
+    /// Number of them.
     pub(crate) count: u64,
     /// The first ones by name, and why.
     pub(crate) first: Vec<(String, String)>,

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tower::Service;
 use tracing::warn;
 
-/// How often a file is looked at while the server refuses its token.
+/// Interval of the looks at a file while the server refuses its token.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A file with a token. White space around the token does not count, as with kubectl.
@@ -25,16 +25,16 @@ pub(super) struct TokenFile {
     read: Mutex<Read>,
 }
 
-/// What was last read.
+/// Result of the last read.
 #[derive(Debug, Default)]
 struct Read {
     stamp: Option<Stamp>,
     header: Option<HeaderValue>,
-    /// True if it could not be read, which the log has said.
+    /// True if it could not be read, which was logged.
     has_failed: bool,
 }
 
-/// What is different after a file was replaced or written.
+/// Properties that differ after a file was replaced or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: SystemTime,

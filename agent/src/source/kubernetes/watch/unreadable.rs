@@ -9,10 +9,10 @@ use tracing::warn;
 
 use crate::source::kubernetes::watch::{item::Unreadable, step::UnreadableObjects};
 
-/// How many are shown.
+/// Number of objects that are shown.
 const SHOWN: usize = 10;
 
-/// How often the log names one: who may write objects could fill it.
+/// Interval at which the log names one: the authors of objects could fill it.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The objects of a kind that cannot be read, by name.
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Unreadables {
     kind: &'static str,
     reasons: BTreeMap<String, String>,
-    /// How many of the last list have a name that cannot be read.
+    /// Number of those of the last list whose name cannot be read.
     nameless: u64,
     last_logged: Option<Instant>,
     /// True if they are others than when they were last asked for.

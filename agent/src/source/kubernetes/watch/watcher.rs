@@ -28,32 +28,31 @@ use crate::source::kubernetes::watch::{
     unreadable::Unreadables,
 };
 
-/// How many objects a page of a list has.
+/// Number of objects of a page of a list.
 const PAGE: u32 = 500;
 
-/// How long a page may take.
+/// Longest time for a page.
 const LIST: Duration = Duration::from_mins(1);
 
-/// How long the beginning of a watch may take.
+/// Longest time for the beginning of a watch.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long a watch lasts before the server ends it, in seconds.
+/// Duration of a watch until the server ends it, in seconds.
 const WATCH: u32 = 290;
 
-/// How long a watch may be silent. A server says every minute how far it is (bookmarks), so one
-/// that says nothing may not be there any more, and a connection that nobody closed would never
-/// tell.
+/// Longest silence of a watch. A server reports every minute how far it is (bookmarks), so a silent one may not be
+/// there any more, and a connection that was never closed would not show it.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// How long to wait at first before objects are asked for again that the server does not have: a
-/// definition that is made takes a moment to count. It doubles with each time that they are not there.
+/// First wait before objects are requested again that the server does not have: a definition that is made takes a
+/// moment to count. It doubles with each time that they are not there.
 const ABSENT: Duration = Duration::from_secs(1);
 
 /// The longest of these pauses.
 const ABSENT_AT_MOST: Duration = Duration::from_mins(5);
 
-/// How often in a row a token that is not taken is read anew and tried at once: the one that was read may have been
-/// replaced meanwhile.
+/// Number of times in a row that a token that is not taken is read anew and tried at once: the one that was read may
+/// have been replaced meanwhile.
 const RENEWALS: u32 = 2;
 
 /// A watch that lasts this long has worked.
@@ -63,29 +62,29 @@ const WORKED: Duration = Duration::from_secs(5);
 pub(crate) struct Watcher<K: Kind, M> {
     access: Access,
     selectors: Selectors,
-    /// What is told goes through here, as the receiver names it.
+    /// Channel of the news, in the receiver's type.
     steps: mpsc::Sender<M>,
     message: fn(Step<K::Object>) -> M,
     backoff: Backoff,
-    /// Where objects are asked for: there may be two versions of them.
+    /// Path of the requests: there may be two versions of the objects.
     path: &'static str,
-    /// How long to wait if there are none.
+    /// Wait if there are none.
     absent: Duration,
-    /// How many requests in a row were refused for who we are.
+    /// Number of requests in a row that were refused for our identity.
     refusals: u32,
     unreadable: Unreadables,
 }
 
-/// Nobody listens any more.
+/// The receiver is gone.
 struct Unheard;
 
 /// Why a watch ended, other than by its server or with its connection.
 enum Stop {
-    /// Nobody listens any more.
+    /// The receiver is gone.
     Unheard,
     /// The server does not know any more where we were.
     Stale,
-    /// It could not begin, or says something else.
+    /// It could not begin, or has sent something else.
     Failed(WatchError),
 }
 
@@ -111,7 +110,7 @@ impl<E: Into<WatchError>> From<E> for Stop {
 }
 
 impl<K: Kind, M> Watcher<K, M> {
-    /// Watches what `selectors` say, and sends what is new as `message` wraps it.
+    /// Watches the objects of `selectors`, and sends news as `message` wraps it.
     pub(crate) fn new(
         access: Access,
         selectors: Selectors,
@@ -131,7 +130,7 @@ impl<K: Kind, M> Watcher<K, M> {
         }
     }
 
-    /// Lists and watches until nobody listens any more.
+    /// Lists and watches until the receiver is gone.
     pub(crate) async fn run(mut self) {
         while let Ok(()) = self.list_and_follow().await {}
     }
@@ -150,8 +149,8 @@ impl<K: Kind, M> Watcher<K, M> {
         }
     }
 
-    /// Says what went wrong, and waits. A token that is not taken any more is read anew, and tried at
-    /// once: its file may hold the next one since some time.
+    /// Reports the error, and waits. A token that is not taken any more is read anew, and tried at once: its file may
+    /// hold the next one since some time.
     async fn failed(&mut self, error: WatchError) -> Result<(), Unheard> {
         let is_unauthorized = error.is_unauthorized();
         if is_unauthorized {
@@ -186,7 +185,7 @@ impl<K: Kind, M> Watcher<K, M> {
         }
     }
 
-    /// Goes over to the other version of what the server does not have. Gives whether it is to be asked
+    /// Goes over to the other version of what the server does not have. Returns whether it is to be asked
     /// for at once: the older one is, after the newer one.
     fn has_another_version(&mut self) -> bool {
         let Some(older) = K::OLDER else {
@@ -214,7 +213,7 @@ impl<K: Kind, M> Watcher<K, M> {
         Ok(self.steps.send((self.message)(step)).await?)
     }
 
-    /// Tells of what cannot be read, if that has changed.
+    /// Reports the objects that cannot be read, if that has changed.
     async fn tell_unreadable(&mut self) -> Result<(), Unheard> {
         match self.unreadable.news() {
             Some(objects) => self.tell(Step::Unreadable(objects)).await,
@@ -332,7 +331,7 @@ impl<K: Kind, M> Watcher<K, M> {
         }
     }
 
-    /// What an event says. Takes note of how far the watch is, and of what cannot be read.
+    /// Returns the step of an event. Takes note of how far the watch is, and of what cannot be read.
     fn step(&mut self, event: Event<'_>, version: &mut String) -> Step<K::Object> {
         let is_gone = matches!(event, Event::Deleted(_));
         let read = match event {

@@ -1,8 +1,8 @@
-//! What comes of a question.
+//! The result of a check's request.
 
 use crate::source::local::state::status::Status;
 
-/// What an answer says of what was asked.
+/// Status of the checked service by an answer, with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: Status,

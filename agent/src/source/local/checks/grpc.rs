@@ -1,4 +1,4 @@
-//! A server of gRPC says whether it serves: `grpc.health.v1.Health/Check`, in plain text.
+//! The status of a server of gRPC: `grpc.health.v1.Health/Check`, in plain text.
 //!
 //! The two messages have a field each, so they are written and read here by hand
 //! (<https://github.com/grpc/grpc/blob/master/doc/health-checking.md>).
@@ -22,13 +22,13 @@ use crate::source::local::{
     state::status::Status,
 };
 
-/// How much of an answer is read, in bytes. A message is five bytes, and one or two of content.
+/// Number of bytes that are read of an answer. A message is five bytes, and one or two of content.
 const READ: usize = 4096;
 
 /// The method of the service that every server of gRPC may have.
 const PATH: &str = "/grpc.health.v1.Health/Check";
 
-/// What a message begins with: whether it is compressed, and how long it is.
+/// Length of the head of a message, in bytes: whether it is compressed, and how long it is.
 const HEAD: usize = 5;
 
 /// Field 1 of a message, if that is a text.
@@ -37,13 +37,13 @@ const TEXT: u8 = 1 << 3 | 2;
 /// The status of a service that serves.
 const SERVING: u64 = 1;
 
-/// Where the outcome of a call is.
+/// Header with the outcome of a call.
 const OUTCOME: HeaderName = HeaderName::from_static("grpc-status");
 
-/// What the outcome is in words.
+/// Header with the outcome in words.
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// Asks the server at `target`, which is `host:port` or `host:port/service`, how it is or that service.
+/// Asks the server at `target`, which is `host:port` or `host:port/service`, for its status or that of the service.
 pub(super) async fn ask(target: &str) -> Answer {
     match status(target).await {
         Ok(SERVING) => Answer {
@@ -84,7 +84,7 @@ async fn status(target: &str) -> Result<u64, String> {
     said(body).await
 }
 
-/// The status in the body, if the trailers say that it is one.
+/// Returns the status in the body, if the trailers confirm that it is one.
 async fn said(body: Incoming) -> Result<u64, String> {
     let collected = Limited::new(body, READ).collect().await;
     let collected = collected.map_err(|error| format!("the answer is not whole: {error}"))?;
@@ -170,7 +170,7 @@ fn number(content: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// What a status is called.
+/// Returns the name of a status.
 const fn name(status: u64) -> &'static str {
     match status {
         2 => "NOT_SERVING",

@@ -15,13 +15,13 @@ use hyper_util::{
 
 use crate::source::local::{checks::answer::Answer, state::status::Status};
 
-/// How much of an answer is read, in bytes.
+/// Number of bytes that are read of an answer.
 const READ: usize = 4096;
 
-/// What accepts anything, and what Consul's checks say that they accept.
+/// Value that accepts anything, as Consul's checks send it.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("text/plain, text/*, */*");
 
-/// Who asks.
+/// Name of the agent in requests.
 pub(super) const AGENT: HeaderValue =
     HeaderValue::from_static(concat!("shunt/", env!("CARGO_PKG_VERSION")));
 
@@ -48,7 +48,7 @@ pub(super) async fn ask(
         }
     };
     let status = answer.status();
-    // What is too long, or breaks off, says nothing worse of the service.
+    // A text that is too long, or breaks off, is no worse sign for the service.
     let text = Limited::new(answer.into_body(), READ).collect().await;
     let text = text.map(Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -58,13 +58,13 @@ pub(super) async fn ask(
     }
 }
 
-/// Why a request was not answered. The error itself says no more than that it is one.
+/// Returns the reason that a request was not answered. The error itself shows no more than that it is one.
 pub(super) fn reason(error: &Error) -> String {
     let source = error.source();
     source.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// What a status says, as Consul has it.
+/// Returns the verdict on a status, as Consul has it.
 fn verdict(status: StatusCode) -> Status {
     match status {
         status if status.is_success() => Status::Passing,

@@ -1,4 +1,4 @@
-//! What is asked is what is registered.
+//! The checks that run are those that are registered.
 
 use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::source::local::{
     state::{check::Check, register::Change},
 };
 
-/// How often it is looked for services that have been critical for too long, as Consul does.
+/// Interval of the search for services that have been critical for too long, as Consul does.
 const REAP: Duration = Duration::from_secs(30);
 
-/// Asks what is registered, for ever: each check by a task of its own.
+/// Runs the registered checks, for ever: each check in a task of its own.
 pub(in crate::source::local) async fn keep_asking(registrar: Registrar) -> Infallible {
     let mut asking = HashMap::<String, (Arc<Check>, AbortHandle)>::new();
     loop {
@@ -50,7 +50,7 @@ fn wanted(registrar: &Registrar) -> HashMap<String, Arc<Check>> {
         .collect()
 }
 
-/// Has checks critical of which nobody tells in time, for ever.
+/// Makes checks critical on which no report comes in time, for ever.
 pub(in crate::source::local) async fn keep_time(registrar: Registrar) -> Infallible {
     loop {
         let Some(next) = registrar.expire() else {
@@ -71,7 +71,7 @@ pub(in crate::source::local) async fn reap(registrar: Registrar) -> Infallible {
         let overdue = registrar.overdue();
         for id in overdue {
             info!("service {id} has been critical for too long: it is deregistered");
-            // What cannot be written is tried again, and the log has it.
+            // A change that cannot be written is tried again, and the log has it.
             drop(registrar.change(Change::Deregister(id)).await);
         }
     }

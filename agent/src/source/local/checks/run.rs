@@ -19,7 +19,7 @@ use crate::source::local::{
 /// be too many, and until then it is critical.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Asks, and tells what comes of it, until it is aborted. What has been told already is not told again.
+/// Runs a check, and reports its results, until it is aborted. The same result is not reported again.
 pub(super) async fn run(registrar: Registrar, check: Arc<Check>) {
     let Some(pace) = check.probe.pace() else {
         return;
@@ -87,7 +87,7 @@ async fn ask(check: &Check) -> Answer {
     })
 }
 
-/// How a check is by its last answers: so many in a row have to agree.
+/// Status of a check by its last answers: so many in a row have to agree.
 #[derive(Debug)]
 struct Verdict {
     status: Status,
@@ -106,7 +106,7 @@ impl Verdict {
         }
     }
 
-    /// How it is after one more answer.
+    /// Returns its status after one more answer.
     fn after(&mut self, answer: Status) -> Status {
         if answer == Status::Critical {
             self.failures = self.failures.saturating_add(1);

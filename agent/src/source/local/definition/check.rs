@@ -12,7 +12,7 @@ use crate::source::local::{
 /// The most often that something is asked.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long an answer may take, if nothing is said and at most.
+/// Time for an answer: the default, and the longest.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The least after which a service is deregistered for being critical, as Consul has it.
@@ -21,7 +21,7 @@ const MIN_DEREGISTER: Duration = Duration::from_mins(1);
 /// The longest of any duration: what is added to a time stays a time.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
-/// A check as it is defined. Whose it is, and its id, comes from where it is.
+/// A check as it is defined. Its service and its id come from its place.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct CheckDefinition {
     /// Its own id; empty: it gets one.
@@ -32,7 +32,7 @@ pub(crate) struct CheckDefinition {
     pub(crate) notes: String,
     /// The service that it is a check of, where that is not clear; empty: the node's.
     pub(crate) service_id: String,
-    /// What it is at first, in Consul's words; empty: critical.
+    /// Its first status, in Consul's words; empty: critical.
     pub(crate) status: String,
     ttl: Duration,
     interval: Duration,
@@ -46,43 +46,43 @@ pub(crate) struct CheckDefinition {
     grpc_uses_tls: bool,
     alias_node: String,
     alias_service: String,
-    /// What is run by Consul and not here, if it is one of these.
+    /// Its kind, if it is one that Consul runs and this agent does not.
     foreign: Option<&'static str>,
     deregister_after: Duration,
     success_before_passing: u32,
     failures_before_critical: u32,
 }
 
-/// How a check comes to its verdict.
+/// Source of a check's verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Probe {
-    /// Somebody tells, at least so often.
+    /// A client reports it, at least so often.
     Ttl(Duration),
     /// A connection is made.
     Tcp {
         /// `host:port`.
         address: String,
-        /// How it is asked.
+        /// Its pace.
         pace: Pace,
     },
     /// A request is answered.
     Http {
         /// `http://…`.
         url: String,
-        /// GET, unless it says otherwise.
+        /// GET by default.
         method: String,
         /// Header lines beside those that are always there.
         headers: BTreeMap<String, Vec<String>>,
-        /// What is sent.
+        /// Body of the request.
         body: String,
-        /// How it is asked.
+        /// Its pace.
         pace: Pace,
     },
     /// A server of gRPC is asked for its health.
     Grpc {
         /// `host:port`, or `host:port/service`.
         target: String,
-        /// How it is asked.
+        /// Its pace.
         pace: Pace,
     },
     /// As the checks of another service are, or the node's if there is none.
@@ -91,12 +91,12 @@ pub(crate) enum Probe {
     Maintenance,
 }
 
-/// How often something is asked, and what is made of its answers.
+/// Interval of the requests, and rules for their answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pace {
     /// From one question to the next.
     pub(crate) interval: Duration,
-    /// How long an answer may take.
+    /// Longest time for an answer.
     pub(crate) timeout: Duration,
     /// So many good answers in a row make it passing, after the first one of them.
     pub(crate) success_before_passing: u32,
@@ -117,7 +117,7 @@ impl Probe {
         }
     }
 
-    /// How it is asked; `None`: it is not.
+    /// Returns its pace; `None`: it sends no requests.
     pub(crate) const fn pace(&self) -> Option<Pace> {
         match self {
             Self::Tcp { pace, .. } | Self::Http { pace, .. } | Self::Grpc { pace, .. } => {
@@ -189,11 +189,11 @@ impl CheckDefinition {
         Ok(definition)
     }
 
-    /// What it is at first.
+    /// Returns its first status.
     ///
     /// # Errors
     ///
-    /// It says something that no check can be.
+    /// It has a text that is no status of a check.
     pub(crate) fn first_status(&self) -> Result<Status, ()> {
         match self.status.as_str() {
             "" => Ok(Status::Critical),
@@ -201,11 +201,11 @@ impl CheckDefinition {
         }
     }
 
-    /// How it comes to its verdict, on the node of this name.
+    /// Returns the source of its verdict, on the node of this name.
     ///
     /// # Errors
     ///
-    /// It says too little, too much, or what is not done here; in Consul's words where it has any.
+    /// It has too little, too much, or what is not done here; in Consul's words where it has any.
     pub(crate) fn probe(&self, node: &str) -> Result<Probe, String> {
         let is_asked = [&self.tcp, &self.http, &self.grpc]
             .iter()
@@ -286,7 +286,7 @@ impl CheckDefinition {
     }
 }
 
-/// Takes what Consul runs and we do not; gives its name if there is any of it.
+/// Takes what Consul runs and we do not; returns its name if there is any of it.
 fn foreign(fields: &mut Fields) -> Result<Option<&'static str>, Malformed> {
     let mut found = None;
     for (name, kind) in [

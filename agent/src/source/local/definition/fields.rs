@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::runtime::go_duration::GoDuration;
 
-/// A definition cannot be read. Its text says which field, and what it has to be.
+/// A definition cannot be read. Its text names the field, and what it has to be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(String);
@@ -19,14 +19,14 @@ impl Malformed {
     }
 }
 
-/// The fields of an object that nobody has taken yet. Capital letters and underscores in names do not
-/// count: `sidecar_service` is `SidecarService`, as Consul's API and its files have it. A field that is
-/// `null` is not there.
+/// The fields of an object that were not taken yet. Capital letters and underscores in names do not count:
+/// `sidecar_service` is `SidecarService`, as Consul's API and its files have it. A field that is `null` is not
+/// there.
 #[derive(Debug)]
 pub(crate) struct Fields {
     /// By their plain names, with the names as they were written.
     there: BTreeMap<String, (String, Value)>,
-    /// Where the object is.
+    /// Path of the object.
     path: String,
 }
 
@@ -37,7 +37,7 @@ fn plain(name: &str) -> String {
 }
 
 impl Fields {
-    /// Those of `value`, which is at `path`.
+    /// Returns the fields of `value`, which is at `path`.
     pub(crate) fn of(value: Value, path: &str) -> Result<Self, Malformed> {
         let Value::Object(object) = value else {
             let subject = if path.is_empty() { "it" } else { path };
@@ -55,7 +55,7 @@ impl Fields {
         })
     }
 
-    /// Where a field of this name is.
+    /// Returns the path of a field of this name.
     fn at(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.to_owned()
@@ -142,7 +142,7 @@ impl Fields {
         Ok(pairs.unwrap_or_default())
     }
 
-    /// Takes an object whose names mean something to somebody else; empty if there is none.
+    /// Takes an object whose names have a meaning elsewhere; empty if there is none.
     pub(crate) fn opaque(&mut self, name: &str) -> Result<Map<String, Value>, Malformed> {
         let object = self.taken(name, "an object", |value| value.as_object().cloned())?;
         Ok(object.unwrap_or_default())
@@ -172,7 +172,7 @@ impl Fields {
             .collect()
     }
 
-    /// Refuses what nobody has taken.
+    /// Rejects fields that were not taken.
     pub(crate) fn finish(self) -> Result<(), Malformed> {
         match self.there.into_values().next() {
             None => Ok(()),
@@ -190,7 +190,7 @@ impl Fields {
     }
 }
 
-/// What a value is, in words.
+/// Returns the type of a value, in words.
 const fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

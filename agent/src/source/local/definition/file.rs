@@ -15,7 +15,7 @@ use crate::source::local::definition::{
     service::ServiceDefinition,
 };
 
-/// What files define.
+/// Definitions of files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Defined {
     /// Services, each id once.
@@ -30,7 +30,7 @@ pub enum DefinitionError {
     /// The file or folder cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Its path.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -41,25 +41,25 @@ pub enum DefinitionError {
     /// It is not JSON.
     #[error("{}: {source}", path.display())]
     Json {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: serde_json::Error,
     },
     /// Something in it is wrong.
     #[error("{}: {reason}", path.display())]
     Definition {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
     /// A service is defined twice.
     #[error("{}: service {id} is defined in {}, too: an id is for one", path.display(), other.display())]
     Twice {
-        /// Where it is the second time.
+        /// Path of the second definition.
         path: PathBuf,
-        /// Where it is the first time.
+        /// Path of the first one.
         other: PathBuf,
         /// Its id.
         id: String,

@@ -5,24 +5,24 @@ use serde_json::{Map, Value};
 
 use crate::source::local::definition::fields::{Fields, Malformed};
 
-/// What a proxy is told: for which service it stands, and what its own service asks for through it.
+/// Settings of a proxy: the service for which it stands, and the upstreams of its own service through it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Proxy {
     /// The service's name.
     pub(crate) destination_service_name: String,
     /// Its id.
     pub(crate) destination_service_id: String,
-    /// Where it listens, for the proxy.
+    /// Address on which it listens, for the proxy.
     pub(crate) local_service_address: String,
-    /// The port there; 0: not said.
+    /// The port there; 0: not given.
     pub(crate) local_service_port: i64,
     /// The proxy's own.
     pub(crate) config: Map<String, Value>,
-    /// What is reached through it, each in the form of Consul's API.
+    /// Upstreams that are reached through it, each in the form of Consul's API.
     pub(crate) upstreams: Vec<Map<String, Value>>,
-    /// How gateways are used.
+    /// Use of gateways.
     pub(crate) mesh_gateway: Map<String, Value>,
-    /// What is exposed past it.
+    /// Exposed paths past it.
     pub(crate) expose: Map<String, Value>,
 }
 
@@ -48,7 +48,7 @@ impl Proxy {
     }
 }
 
-/// One of what is reached through a proxy.
+/// An upstream of a proxy.
 fn upstream(mut fields: Fields) -> Result<Map<String, Value>, Malformed> {
     let mut upstream = Map::new();
     let kind = fields.text("DestinationType")?;

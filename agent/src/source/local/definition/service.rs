@@ -18,29 +18,29 @@ pub(crate) struct ServiceDefinition {
     pub(crate) id: String,
     /// Its name, which several may have.
     pub(crate) name: String,
-    /// What it is; empty: nothing but a service.
+    /// Its kind; empty: nothing but a service.
     pub(crate) kind: String,
     /// In this order.
     pub(crate) tags: Vec<String>,
     /// Texts by key.
     pub(crate) meta: BTreeMap<String, String>,
-    /// Where it is; empty: at the node's address.
+    /// Its address; empty: the node's address.
     pub(crate) address: String,
-    /// Other addresses, by what they are for.
+    /// Other addresses, by their use.
     pub(crate) tagged_addresses: BTreeMap<String, TaggedAddress>,
     /// Its port, as it was written.
     pub(crate) port: i64,
-    /// Its shares; `None`: not said.
+    /// Its shares; `None`: not given.
     pub(crate) weights: Option<Weights>,
-    /// True if others may change its tags; kept for who asks.
+    /// True if others may change its tags; kept for clients that read it.
     pub(crate) enable_tag_override: bool,
     /// Its checks.
     pub(crate) checks: Vec<CheckDefinition>,
     /// True if it speaks Connect itself.
     pub(crate) is_native: bool,
-    /// What its proxy is told, if it is one.
+    /// Settings of the proxy, if it is one.
     pub(crate) proxy: Option<Proxy>,
-    /// What its sidecar is, as far as it was said.
+    /// Its sidecar, as far as it was given.
     pub(crate) sidecar: Option<Box<Self>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct TaggedAddress {
     pub(crate) port: i64,
 }
 
-/// A service's share of new connections among those of its name, by how it is.
+/// A service's share of new connections among those of its name, by its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Weights {
     /// While all is well.
@@ -63,7 +63,7 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// What a service has of which nothing is said.
+    /// Weights of a service that has none of its own.
     pub(crate) const ONE: Self = Self {
         passing: 1,
         warning: 1,
@@ -94,7 +94,7 @@ impl ServiceDefinition {
         let mut checks = Vec::new();
         if let Some(check) = fields.object("Check")? {
             let check = CheckDefinition::read(check)?;
-            // Consul's own command writes one that says nothing.
+            // Consul's own command writes an empty one.
             if check != CheckDefinition::default() {
                 checks.push(check);
             }
@@ -149,7 +149,7 @@ fn weights(fields: &mut Fields) -> Result<Option<Weights>, Malformed> {
     let Some(mut weights) = fields.object("Weights")? else {
         return Ok(None);
     };
-    // What is not said of weights that are given is 0.
+    // A weight that is missing among those that are given is 0.
     let given = Weights {
         passing: weights.number("Passing")?.unwrap_or_default(),
         warning: weights.number("Warning")?.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What a secondary asks its primary.
+//! Requests of a secondary to its primary.
 
 use std::{error::Error as _, time::Duration};
 
@@ -15,18 +15,18 @@ use crate::source::local::federation::{
     states::Remote,
 };
 
-/// How long a read waits for news.
+/// Time that a read waits for news.
 const WAIT: Duration = Duration::from_mins(1);
 
-/// How much longer than it waits an answer may take.
+/// Time that an answer may take beyond that wait.
 const MORE: Duration = Duration::from_secs(15);
 
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How much an answer may have, in bytes.
+/// Longest answer, in bytes.
 const LONGEST: usize = 16 << 20;
 
-/// How much of a refusal is shown, in characters.
+/// Number of characters of a refusal that are shown.
 const SHOWN: usize = 200;
 
 /// Reads the records of all, at once if the primary's index is another than this one.

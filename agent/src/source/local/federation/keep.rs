@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// What takes part in the federation. Dropping it ends that.
+/// The part of the agent that takes part in the federation. Dropping it ends that.
 #[derive(Debug)]
 pub struct FederationKeeper {
     /// `None` only while it is dropped.
@@ -24,7 +24,7 @@ pub struct FederationKeeper {
 }
 
 impl FederationKeeper {
-    /// Begins to tell of the gateways of `registrar`, with those that `frontends` are, and to copy those of
+    /// Begins to publish the gateways of `registrar`, with those that `frontends` are, and to copy those of
     /// others.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::source::local::federation::{record::Gateway, states::States};
 /// So many failures in a row are no accident any more.
 const FAILURES: u32 = 3;
 
-/// How copying from the primary went so far.
+/// State of the copying from the primary so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replication {
     /// It never worked since the start.

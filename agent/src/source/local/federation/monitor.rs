@@ -1,4 +1,4 @@
-//! What is shown of a federation.
+//! The report on a federation.
 
 use std::{collections::BTreeMap, time::SystemTime};
 

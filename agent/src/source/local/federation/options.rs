@@ -1,4 +1,4 @@
-//! How a datacenter takes part in a federation.
+//! The options of a datacenter's part in a federation.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::source::local::{federation::token::TokenError, store::StoreError};
 
-/// How this agent takes part.
+/// Options of this agent's part.
 #[derive(Debug, Clone)]
 pub struct FederationOptions {
     /// Its datacenter.
@@ -19,7 +19,7 @@ pub struct FederationOptions {
     pub token_file: PathBuf,
     /// The file in which the records outlive the agent.
     pub state: PathBuf,
-    /// True if another agent tells of this datacenter's gateways.
+    /// True if another agent publishes this datacenter's gateways.
     pub only_reads: bool,
 }
 
@@ -29,15 +29,15 @@ pub enum FederationError {
     /// The records cannot be read.
     #[error("--federation-state: {0}")]
     Store(#[from] StoreError),
-    /// What was kept makes no sense.
+    /// The kept content makes no sense.
     #[error(
         "--federation-state: {} is damaged: {source}; nothing was changed: move it away to begin without \
          it", path.display()
     )]
     Damaged {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where.
+        /// The error, with its place.
         source: serde_json::Error,
     },
     /// There is no token.

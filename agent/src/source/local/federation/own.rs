@@ -17,7 +17,7 @@ use crate::source::{
     },
 };
 
-/// The kind of gateways that lead by the names that clients say in TLS.
+/// The kind of gateways that lead by the names that clients send in TLS.
 const MESH_GATEWAY: &str = "mesh-gateway";
 
 /// All gateways of this datacenter, as they are now, in an order that does not change by itself.
@@ -52,7 +52,7 @@ fn node(node: &LocalNode, datacenter: &str) -> Node {
     }
 }
 
-/// A gateway that somebody has registered. Outputs of checks are left out: they are no news.
+/// Returns a gateway that was registered. Outputs of checks are left out: they are no news.
 fn of_service(registered: &Registered, registry: &Registry, node: &Node) -> Gateway {
     let service = &registered.service;
     let checks = registry.known().checks_of(&service.id).map(|check| Check {
@@ -83,7 +83,7 @@ fn of_service(registered: &Registered, registry: &Registry, node: &Node) -> Gate
     }
 }
 
-/// Returns whether somebody behind an offered frontend takes new connections.
+/// Returns whether an instance behind an offered frontend takes new connections.
 fn is_served(frontend: &Frontend, registry: &Registry, node: &LocalNode) -> bool {
     let tier = Tier::of(&frontend.service, Datacenter::Own);
     let query = Query {
@@ -99,8 +99,8 @@ fn is_served(frontend: &Frontend, registry: &Registry, node: &LocalNode) -> bool
     has_usable(frontend, &tier, &instances(&query, registry, node))
 }
 
-/// The gateways that an offered frontend is, one for each of its addresses. Their check says whether
-/// anybody is behind them: nobody elsewhere can ask.
+/// Returns the gateways that an offered frontend is, one for each of its addresses. Their check shows whether
+/// an instance is behind them: other datacenters cannot ask.
 fn of_frontend(frontend: &Frontend, is_served: bool, node: &Node) -> Vec<Gateway> {
     let (Some(export), Vip::Fixed(ips), Some(port)) =
         (&frontend.export, &frontend.vip, frontend.port)

@@ -1,4 +1,4 @@
-//! How fast records go around.
+//! The rate at which records go around.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_mins(2);
 pub(super) struct Pace {
     interval: Duration,
     burst: u32,
-    /// When all of the burst is there again.
+    /// Time at which all of the burst is there again.
     full: Instant,
 }
 
@@ -36,7 +36,7 @@ impl Pace {
         sleep_until(self.next(Instant::now())).await;
     }
 
-    /// When it is the turn of whoever comes now.
+    /// Returns the time at which a caller that comes now has its turn.
     fn next(&mut self, now: Instant) -> Instant {
         let Self {
             interval,
@@ -48,8 +48,8 @@ impl Pace {
     }
 }
 
-/// How long to wait after so many failures before this one, with a tenth more at random: those who lost
-/// the same primary do not come back together.
+/// Returns the wait after so many failures before this one, with a tenth more at random: agents that lost the
+/// same primary do not come back together.
 pub(super) fn backoff(failures: u32) -> Duration {
     let wait = FIRST.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
     let wait = wait.min(LONGEST);

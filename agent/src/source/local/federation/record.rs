@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::source::instances::instance::{self, CheckStatus, Instance};
 
-/// What gateways are marked with that carry the federation itself, in Consul as here.
+/// Mark of gateways that carry the federation itself, in Consul as here.
 const FEDERATES: (&str, &str) = ("consul-wan-federation", "1");
 
 /// The gateways of a datacenter, and as which change they came.
@@ -17,10 +17,10 @@ pub(crate) struct Record {
     pub(crate) datacenter: String,
     /// All of its gateways, critical ones too.
     pub(crate) mesh_gateways: Vec<Gateway>,
-    /// When that was written in the primary (RFC 3339).
+    /// Time of that write in the primary (RFC 3339).
     #[serde(default)]
     pub(crate) updated_at: String,
-    /// Where a secondary has it from: the change in the primary.
+    /// Index of the change in the primary that a secondary has it from.
     #[serde(default)]
     pub(crate) primary_modify_index: u64,
     /// The change that brought it here.
@@ -82,7 +82,7 @@ pub(crate) struct Check {
 }
 
 impl Gateway {
-    /// Returns whether it may have new connections: a warning keeps nobody away, as in Consul.
+    /// Returns whether it may have new connections: a warning keeps no client away, as in Consul.
     pub(crate) fn is_usable(&self) -> bool {
         let mut checks = self.checks.iter();
         checks.all(|check| CheckStatus::of_name(&check.status) != CheckStatus::Critical)
@@ -94,7 +94,7 @@ impl Gateway {
         self.service.meta.get(key).is_some_and(|it| it == value)
     }
 
-    /// Where its own datacenter gets to it.
+    /// Returns its address for its own datacenter.
     pub(super) fn lan(&self) -> String {
         let Service { address, port, .. } = &self.service;
         let address = if address.is_empty() {
@@ -105,7 +105,7 @@ impl Gateway {
         at(address, *port)
     }
 
-    /// Where others get to it.
+    /// Returns its address for the others.
     pub(super) fn wan(&self) -> String {
         match self.service.tagged_addresses.get("wan") {
             Some(TaggedAddress { address, port: 0 }) => at(address, self.service.port),

@@ -1,4 +1,4 @@
-//! What is known of all datacenters, shared by those who ask and those who copy.
+//! The records of all datacenters, shared by the tasks that read and those that copy.
 
 use std::{
     sync::{
@@ -35,10 +35,10 @@ use crate::source::{
     },
 };
 
-/// How many may wait for news at once.
+/// Number of readers that may wait for news at once.
 const READERS: usize = 1024;
 
-/// What is known of all datacenters. A copy of this is another way to the same.
+/// The records of all datacenters. A copy of this is another way to the same.
 #[derive(Debug, Clone)]
 pub struct Federation(Arc<Shared>);
 
@@ -54,13 +54,13 @@ struct Shared {
     failures: AtomicU64,
 }
 
-/// How copying goes.
+/// State of the copying.
 #[derive(Debug, Clone)]
 pub(crate) struct Contact {
     pub(crate) replication: Replication,
     /// Since when it is as it is.
     pub(crate) since: SystemTime,
-    /// What does not work, in words.
+    /// Present failure, in words.
     pub(crate) trouble: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl Federation {
         })))
     }
 
-    /// How this agent takes part.
+    /// Returns the options of this agent's part.
     pub(crate) fn options(&self) -> &FederationOptions {
         &self.0.options
     }
@@ -127,7 +127,7 @@ impl Federation {
         Arc::clone(&self.0.states.borrow())
     }
 
-    /// Tells of changes.
+    /// Returns a receiver of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<Arc<States>> {
         self.0.states.subscribe()
     }
@@ -184,7 +184,7 @@ impl Federation {
         Ok(())
     }
 
-    /// What is known here is what the primary knows.
+    /// Notes that the records here are those of the primary.
     pub(super) fn works(&self) {
         let mut contact = self.contact_mut();
         let is_back = contact.trouble.take().is_some();
@@ -209,12 +209,12 @@ impl Federation {
         contact.trouble = Some(trouble.to_owned());
     }
 
-    /// How copying goes.
+    /// Returns the state of the copying.
     pub(crate) fn contact(&self) -> Contact {
         self.contact_mut().clone()
     }
 
-    /// How often copying failed.
+    /// Returns the number of failures of the copying.
     pub(crate) fn failures(&self) -> u64 {
         self.0.failures.load(Ordering::Relaxed)
     }
@@ -273,7 +273,7 @@ impl Federation {
                 .map_err(|error| error.to_string())?
                 .map_err(|error| error.to_string())?;
         }
-        // What is only seen is no news, and wakes nobody.
+        // A change of `seen` alone is no news, and wakes no reader.
         self.0.states.send_if_modified(|states| {
             *states = Arc::new(next);
             is_new

@@ -1,4 +1,4 @@
-//! What is known of all datacenters, and how it changes: plain values, without any waiting.
+//! The records of all datacenters, and their changes: plain values, without any waiting.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct States {
     pub(crate) seen: u64,
 }
 
-/// What a primary shows of its records.
+/// Records that a primary shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remote {
     /// Its index.
@@ -40,7 +40,7 @@ impl States {
         self.index.max(1) + 1
     }
 
-    /// A datacenter has these gateways from now on. Gives whether it had others: the same again is no
+    /// Sets the gateways of a datacenter. Returns whether it had others: the same again is no
     /// change. Only the primary writes so.
     pub(super) fn put(&mut self, datacenter: &str, gateways: Vec<Gateway>, now: String) -> bool {
         let before = self.records.get(datacenter);
@@ -62,7 +62,7 @@ impl States {
         true
     }
 
-    /// Becomes a copy of what the primary shows. Gives whether a record is another, new or gone.
+    /// Becomes a copy of the records of the primary. Returns whether a record is another, new or gone.
     ///
     /// A record that has not changed there since the last look is not compared; if the primary's index
     /// went back, it is another primary than before, and all of them are.

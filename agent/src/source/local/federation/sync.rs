@@ -23,7 +23,7 @@ const PUSHES: (u32, Duration) = (5, Duration::from_secs(5));
 /// So many reads of the primary's records follow at once.
 const PULLS: (u32, Duration) = (5, Duration::from_secs(1));
 
-/// How long a change that was sent may be on its way back, before it is sent again.
+/// Time that a change that was sent may be on its way back, before it is sent again.
 const RETURN: Duration = Duration::from_secs(10);
 
 /// Has the primary know this datacenter's gateways, for ever.

@@ -33,7 +33,7 @@ fn put(states: &mut States, datacenter: &str, gateways: Vec<Gateway>) -> bool {
     states.put(datacenter, gateways, "2026-01-01T00:00:00Z".to_owned())
 }
 
-/// What a primary with these states shows.
+/// Returns the records that a primary with these states shows.
 fn shown(states: &States) -> Remote {
     Remote {
         index: states.index,

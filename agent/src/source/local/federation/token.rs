@@ -17,7 +17,7 @@ pub enum TokenError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -25,24 +25,24 @@ pub enum TokenError {
     /// A line of it makes no sense.
     #[error("{} line {line}: {what}", path.display())]
     Wrong {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// From 1 on.
         line: usize,
-        /// What is wrong, and what to do.
+        /// The error, and its remedy.
         what: String,
     },
     /// The own datacenter has none.
     #[error("{} has no token for {datacenter}: give it a line `{datacenter} TOKEN`", path.display())]
     Missing {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Whose.
+        /// The datacenter.
         datacenter: String,
     },
 }
 
-/// The token of each datacenter. Shown, it does not say them.
+/// The token of each datacenter. Shown, it does not reveal them.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Tokens(BTreeMap<String, String>);
 
@@ -53,7 +53,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Those of a file.
+    /// Reads the tokens of a file.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Tokens {
         self.0.get(datacenter).map(String::as_str)
     }
 
-    /// Whose token this is. Takes as long for a wrong token as for one that is nearly right.
+    /// Returns the owner of this token. Takes as long for a wrong token as for one that is nearly right.
     pub(crate) fn owner(&self, token: &str) -> Option<&str> {
         let mut owner = None;
         for (name, known) in &self.0 {

@@ -10,11 +10,11 @@ use crate::source::local::{
     state::{check::Check, definitions::Definitions, status::Status},
 };
 
-/// How many aliases in a row an output follows to the check that fails.
+/// Number of aliases in a row that an output follows to the check that fails.
 const FOLLOWED: usize = 8;
 
-/// How alias checks are, by id: a function of all that is registered and of how other checks are, which
-/// `status` says. Nothing has to be noticed for it, so nothing is noticed late.
+/// Returns the status of alias checks, by id: a function of all that is registered and of the status of other
+/// checks, by `status`. Nothing has to be noticed for it, so nothing is noticed late.
 ///
 /// An alias is the worst of what it stands for, and critical if that is not there. Aliases that stand
 /// for each other in a circle are as what is outside the circle has them: each begins as passing, and
@@ -24,7 +24,7 @@ pub(crate) fn aliases(
     status: impl Fn(&Check) -> Status,
 ) -> BTreeMap<Arc<str>, Status> {
     let mut found = BTreeMap::<&str, Status>::new();
-    // Who has to be looked at again when the checks of a service get worse.
+    // Aliases to look at again when the checks of a service get worse.
     let mut standing_for = BTreeMap::<&str, Vec<&str>>::new();
     for check in known.checks() {
         if let Probe::Alias(target) = &check.probe {
@@ -65,7 +65,7 @@ pub(crate) fn aliases(
     found.map(|(id, status)| (Arc::from(id), status)).collect()
 }
 
-/// What an alias stands for.
+/// Returns the target of an alias.
 fn target(check: &Check) -> Option<&str> {
     match &check.probe {
         Probe::Alias(target) => Some(target),
@@ -78,7 +78,7 @@ fn is_there(known: &Definitions, target: &str) -> bool {
     target.is_empty() || known.service(target).is_some()
 }
 
-/// What an alias says, in Consul's words.
+/// Returns the output of an alias, in Consul's words.
 pub(crate) fn output(
     alias: &Check,
     known: &Definitions,
@@ -98,7 +98,7 @@ pub(crate) fn output(
         let failing = checks
             .iter()
             .filter(|check| health(check).0 != Status::Passing);
-        // What fails by itself says more than what follows it.
+        // A check that fails by itself shows more than one that follows it.
         let is_alias = |check: &Check| matches!(check.probe, Probe::Alias(_));
         let failing = failing.filter(|check| Some(health(check).0) == worst);
         let Some(failing) = failing.min_by_key(|check| is_alias(check)) else {

@@ -13,13 +13,13 @@ use crate::source::local::{
     },
 };
 
-/// What the id of the check begins with that a service in maintenance has.
+/// Prefix of the id of the check that a service in maintenance has.
 const MAINTENANCE: &str = "_service_maintenance:";
 
 /// The id of the check that the node has in maintenance.
 pub(crate) const NODE_MAINTENANCE: &str = "_node_maintenance";
 
-/// Why something is in maintenance, if nobody says.
+/// Reason for a maintenance that has none.
 const DEFAULT_REASON: &str = "Maintenance mode is enabled for this service, but no reason was provided. This is a default message.";
 
 /// Likewise of the node.
@@ -36,13 +36,13 @@ pub(crate) struct Check {
     pub(crate) notes: String,
     /// The service that it is a check of; empty: the node, and so of every service.
     pub(crate) service: String,
-    /// How it comes to its verdict.
+    /// Source of its verdict.
     pub(crate) probe: Probe,
-    /// What it is until it has come to one.
+    /// Its status until it has a verdict.
     pub(crate) first: Status,
-    /// How long it may be critical until its service is deregistered, if it is at all.
+    /// Time that it may be critical until its service is deregistered, if it is at all.
     pub(crate) deregister_after: Option<Duration>,
-    /// Where it came from.
+    /// Its origin.
     pub(crate) origin: Origin,
 }
 
@@ -110,14 +110,14 @@ impl Check {
         })
     }
 
-    /// What a service in maintenance has.
+    /// Returns the check of a service in maintenance.
     pub(crate) fn maintenance(service: &str, reason: &str) -> Self {
         let reason = own_or(reason, DEFAULT_REASON.to_owned());
         let id = maintenance_id(service);
         Self::out_of_service(id, "Service Maintenance Mode", service, reason)
     }
 
-    /// What the node has in maintenance.
+    /// Returns the check of the node in maintenance.
     pub(crate) fn node_maintenance(reason: &str) -> Self {
         let reason = own_or(reason, DEFAULT_NODE_REASON.to_owned());
         let id = NODE_MAINTENANCE.to_owned();

@@ -1,4 +1,4 @@
-//! What is registered, by id.
+//! The registrations, by id.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// What was written down of others.
+    /// Restores registrations that were written down.
     pub(crate) fn restored(services: Vec<Registered>, checks: Vec<Check>) -> Self {
         let mut restored = Self::default();
         for mut service in services {

@@ -1,10 +1,10 @@
-//! What a change means for others.
+//! The effects of a change on others.
 
 use std::collections::BTreeSet;
 
 use crate::source::local::state::service::Registered;
 
-/// What a change means for others.
+/// Effects of a change on others.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
     /// Services whose content is another, or that are gone or new: who waits for them is answered.
@@ -17,7 +17,7 @@ pub(crate) struct Effects {
     pub(crate) has_checks: bool,
 }
 
-/// A part of what is registered, which clients read and wait for.
+/// A part of the registrations, which clients read and wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
     /// The nodes. There is one, which never changes.
@@ -43,7 +43,7 @@ impl Effects {
         self.has_checks || !self.changed.is_empty()
     }
 
-    /// What clients may wait for that is another.
+    /// Returns the changed subjects that clients may wait for.
     pub(crate) fn subjects(&self) -> Vec<Subject> {
         let services = (!self.changed.is_empty()).then_some(Subject::Services);
         let all = self.is_seen().then_some(Subject::All);

@@ -1,4 +1,4 @@
-//! How checks are, by what was last heard of them.
+//! The health of checks, by their last reports.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,42 +9,42 @@ use crate::source::local::{
     state::{check::Check, definitions::Definitions, status::Status},
 };
 
-/// How long an output may be, in bytes, as Consul has it.
+/// Longest output, in bytes, as Consul has it.
 const MAX_OUTPUT: usize = 4096;
 
-/// What a check says of which nobody told in time.
+/// Output of a check on which no report came in time.
 const EXPIRED: &str = "TTL expired";
 
-/// How a check is.
+/// Health of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Health {
     /// Its verdict.
     pub(crate) status: Status,
-    /// What it said with it.
+    /// The output that came with it.
     pub(crate) output: String,
     /// Since when it is critical, if it is.
     pub(crate) critical_since: Option<Instant>,
-    /// When it is critical unless somebody tells otherwise before.
+    /// Time at which it is critical unless a report comes before.
     expires: Option<Instant>,
 }
 
-/// What a change of a check's health means for others.
+/// Effect of a change of a check's health on others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing is new, or the check is not there.
     None,
-    /// Its output is: nobody depends on that.
+    /// Its output is: nothing depends on that.
     Output,
     /// Its status is.
     Status,
 }
 
-/// How all checks are but aliases, by id.
+/// Health of all checks but aliases, by id.
 #[derive(Debug, Default)]
 pub(crate) struct HealthBook(BTreeMap<Arc<str>, Health>);
 
 impl HealthBook {
-    /// How a check is.
+    /// Returns the health of a check.
     pub(crate) fn of(&self, check: &Check) -> Option<&Health> {
         self.0.get(check.id.as_str())
     }
@@ -54,8 +54,8 @@ impl HealthBook {
         self.of(check).map_or(check.first, |health| health.status)
     }
 
-    /// Follows what is registered now: new checks are what they are at first, others stay as they are.
-    /// One that was `told` anew has its time from now on.
+    /// Follows the present registrations: new checks have their first status, others stay as they are. One that
+    /// is registered anew has its time from now on.
     pub(crate) fn follow(&mut self, known: &Definitions, before: &Definitions, now: Instant) {
         let Self(book) = self;
         book.retain(|id, _| known.check(id).is_some());
@@ -106,12 +106,12 @@ impl HealthBook {
         health.set(status, shortened(output), now)
     }
 
-    /// When the next check is critical for want of a word.
+    /// Returns the time at which the next check is critical for want of a report.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.0.values().filter_map(|health| health.expires).min()
     }
 
-    /// Has those critical of which nobody told in time; gives which.
+    /// Makes those critical on which no report came in time; returns their ids.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Arc<str>> {
         let due = self.0.iter_mut().filter(|(_, health)| {
             let expires = health.expires;
@@ -127,7 +127,7 @@ impl HealthBook {
         expired
     }
 
-    /// How long a check has been critical.
+    /// Returns the time that a check has been critical.
     pub(crate) fn critical_for(&self, check: &Check, now: Instant) -> Option<Duration> {
         let since = self.of(check)?.critical_since?;
         Some(now.saturating_duration_since(since))

@@ -7,7 +7,7 @@ use crate::source::local::state::{
     effects::{Effects, Subject},
 };
 
-/// When something came, and when it changed last.
+/// Indexes of the creation and of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Index {
     /// The number of the change by which it came.
@@ -66,7 +66,7 @@ impl Indexes {
         self.of(subject) > index || index > self.latest
     }
 
-    /// When the services of a name came and changed.
+    /// Returns the indexes of the creation and the change of a name's services.
     pub(crate) fn of_name(&self, name: &str) -> Index {
         let index = self.names.get(&name.to_lowercase());
         index.copied().unwrap_or(Index {
@@ -75,7 +75,7 @@ impl Indexes {
         })
     }
 
-    /// When the node's own checks may have changed.
+    /// Returns the indexes at which the node's own checks may have changed.
     pub(crate) const fn of_node_checks(&self) -> Index {
         Index {
             created: self.first,
@@ -83,7 +83,7 @@ impl Indexes {
         }
     }
 
-    /// When the node came.
+    /// Returns the indexes at which the node came.
     pub(crate) const fn of_node(&self) -> Index {
         Index {
             created: self.first,

@@ -1,4 +1,4 @@
-//! What is registered, and how it is: pure of any waiting.
+//! The registrations and their status: pure of any waiting.
 
 pub(crate) mod alias;
 pub(crate) mod check;

@@ -7,7 +7,7 @@ use crate::source::local::{
     state::{definitions::Definitions, refusal::Refusal},
 };
 
-/// Those that there are, as Consul has them.
+/// Ports of sidecars, as Consul has them.
 const PORTS: RangeInclusive<i64> = 21000..=21255;
 
 /// The port of the sidecar of `parent` that is going to have this id: the one that it has now, or else the lowest

@@ -1,4 +1,4 @@
-//! What is asked for: registrations and their end.
+//! Requests: registrations and their end.
 
 use std::{collections::BTreeSet, iter, net::IpAddr, sync::Arc};
 
@@ -20,19 +20,19 @@ use crate::source::{
     },
 };
 
-/// How many services there may be.
+/// Largest number of services.
 pub(crate) const MAX_SERVICES: usize = 8192;
 
-/// How many checks there may be.
+/// Largest number of checks.
 const MAX_CHECKS: usize = 4 * MAX_SERVICES;
 
-/// How long an id or a name may be, in bytes.
+/// Longest id or name, in bytes.
 const MAX_NAME: usize = 1024;
 
 /// Weights are 16 bits wide.
 const MAX_WEIGHT: i64 = 65_535;
 
-/// What a key of a meta must not begin with.
+/// Prefix that a key of a meta must not have.
 const RESERVED: &str = "consul-";
 
 /// Something that is asked for, and that lasts once it is done.
@@ -40,7 +40,7 @@ const RESERVED: &str = "consul-";
 pub(crate) enum Change {
     /// A service is registered, or replaced.
     Register {
-        /// What it is.
+        /// Its definition.
         definition: Box<ServiceDefinition>,
         /// True if checks of it go that are not in the definition.
         replaces_checks: bool,
@@ -49,7 +49,7 @@ pub(crate) enum Change {
     Deregister(String),
     /// A service goes into maintenance, for this reason, or comes out of it.
     Maintenance {
-        /// Which.
+        /// Id of the service.
         service: String,
         /// `None`: it comes out of it.
         reason: Option<String>,
@@ -60,18 +60,18 @@ pub(crate) enum Change {
     RegisterCheck(Box<CheckDefinition>),
     /// A check goes; it may be unknown.
     DeregisterCheck(String),
-    /// What files define is this now.
+    /// The definitions of files are these now.
     Define(Defined),
 }
 
-/// Which checks of a service go that is registered again.
+/// Checks of a service that go when it is registered again.
 #[derive(Debug, Clone, Copy)]
 enum Replaced {
     /// None, as Consul has it if nothing else is asked for.
     None,
     /// All but what has it in maintenance.
     All,
-    /// Those that files have defined.
+    /// Checks that files have defined.
     OfFiles,
 }
 
@@ -239,7 +239,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// Has what files define in the place of what they defined before. What is the same stays as it is.
+    /// Puts the definitions of files in the place of those before. One that is the same stays as it is.
     fn define(&mut self, defined: &Defined, node: &str) -> Result<(), Refusal> {
         let Defined { services, checks } = defined;
         let mut next = self.clone();
@@ -284,7 +284,7 @@ impl Definitions {
     }
 }
 
-/// The same of a sidecar, as Consul says it.
+/// Returns the same of a sidecar, in Consul's words.
 fn of_sidecar(refusal: &Refusal) -> Refusal {
     let text = refusal.to_string();
     let text = text.strip_prefix("Invalid Service Meta: ").unwrap_or(&text);
@@ -294,7 +294,7 @@ fn of_sidecar(refusal: &Refusal) -> Refusal {
     })
 }
 
-/// What a service says of itself.
+/// Checks the definition of a service.
 fn check_service(definition: &ServiceDefinition) -> Result<(), Refusal> {
     let ServiceDefinition {
         name,
@@ -337,7 +337,7 @@ fn check_service(definition: &ServiceDefinition) -> Result<(), Refusal> {
     check_proxy(kind, names_destination, *port)
 }
 
-/// What a proxy has to say.
+/// Checks the fields of a proxy.
 fn check_proxy(kind: &str, names_destination: bool, port: i64) -> Result<(), Refusal> {
     if kind != PROXY {
         return Ok(());

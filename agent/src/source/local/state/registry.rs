@@ -1,4 +1,4 @@
-//! All of it together: what is registered, how it is, and what each change means for others.
+//! All of it together: the registrations, their status, and the effects of each change on others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::source::local::{
     },
 };
 
-/// What is registered, and how it is.
+/// The registrations and their status.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     known: Definitions,
@@ -29,10 +29,10 @@ pub(crate) struct Registry {
     indexes: Indexes,
 }
 
-/// How a service is, in Consul's words: maintenance counts more than what checks say.
+/// Verdict on a service, in Consul's words: maintenance counts more than checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// As its checks say.
+    /// The verdict of its checks.
     Checked(Status),
     /// It is in maintenance.
     Maintenance,
@@ -62,7 +62,7 @@ impl Registry {
         &self.indexes
     }
 
-    /// What is registered.
+    /// Returns the registrations.
     pub(crate) const fn known(&self) -> &Definitions {
         &self.known
     }
@@ -73,7 +73,7 @@ impl Registry {
         alias.unwrap_or_else(|| self.book.status(check))
     }
 
-    /// What a check says with its status.
+    /// Returns the output of a check with its status.
     pub(crate) fn output(&self, check: &Check) -> String {
         let own = |check: &Check| {
             let health = self.book.of(check);
@@ -93,7 +93,7 @@ impl Registry {
         }
     }
 
-    /// How a service is.
+    /// Returns the verdict on a service.
     pub(crate) fn verdict(&self, service: &str) -> Verdict {
         let node = self.known.check(NODE_MAINTENANCE).is_some();
         if node || self.known.is_in_maintenance(service) {
@@ -147,7 +147,7 @@ impl Registry {
         effects
     }
 
-    /// A check that was asked, or somebody who tells of one, has come to a verdict.
+    /// Takes the verdict of a check that was run, or of a client that reports on one.
     pub(crate) fn tell(&mut self, id: &str, status: Status, output: &str, now: Instant) -> Effects {
         let mut effects = Effects::default();
         if let Some(check) = self.known.check(id).map(Arc::clone)
@@ -169,7 +169,7 @@ impl Registry {
         self.look_at_aliases(&mut Effects::default());
     }
 
-    /// How checks are, without aliases, for the next agent.
+    /// Returns the status of the checks, without aliases, for the next agent.
     pub(crate) fn statuses(&self) -> BTreeMap<String, Status> {
         let own = self.known.checks().filter(|check| {
             let probe = &check.probe;
@@ -179,12 +179,12 @@ impl Registry {
             .collect()
     }
 
-    /// When somebody has to have told of a check.
+    /// Returns the time by which the next report on a check has to come.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.book.next_expiry()
     }
 
-    /// Has those checks critical of which nobody told in time.
+    /// Makes those checks critical on which no report came in time.
     pub(crate) fn expire(&mut self, now: Instant) -> Effects {
         let mut effects = Effects::default();
         let expired = self.book.expire(now);
@@ -217,7 +217,7 @@ impl Registry {
         checks.map(|check| check.service.clone()).collect()
     }
 
-    /// Finds anew how aliases are, and whom that concerns.
+    /// Finds the status of aliases anew, and the services that it concerns.
     fn look_at_aliases(&mut self, effects: &mut Effects) {
         let now = aliases(&self.known, |check| self.book.status(check));
         let before = std::mem::replace(&mut self.aliases, now);

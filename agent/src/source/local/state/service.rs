@@ -10,39 +10,39 @@ use crate::source::local::definition::{
     service::{ServiceDefinition, TaggedAddress, Weights},
 };
 
-/// What kind of service a proxy is.
+/// The kind of service that a proxy is.
 pub(crate) const PROXY: &str = "connect-proxy";
 
-/// A service as clients are shown it: its content, and nothing of how it is or where it came from.
+/// A service as clients are shown it: its content, without its status and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Its id, one among all.
     pub(crate) id: String,
     /// Its name.
     pub(crate) name: String,
-    /// What it is; empty: nothing but a service.
+    /// Its kind; empty: nothing but a service.
     pub(crate) kind: String,
     /// In this order.
     pub(crate) tags: Vec<String>,
     /// Texts by key.
     pub(crate) meta: BTreeMap<String, String>,
-    /// Where it is; empty: at the node's address.
+    /// Its address; empty: the node's address.
     pub(crate) address: String,
-    /// Other addresses, by what they are for.
+    /// Other addresses, by their use.
     pub(crate) tagged_addresses: BTreeMap<String, TaggedAddress>,
     /// Its port, as it was written.
     pub(crate) port: i64,
     /// Its shares.
     pub(crate) weights: Weights,
-    /// Kept for who asks.
+    /// Kept for clients that read it.
     pub(crate) enable_tag_override: bool,
     /// True if it speaks Connect itself.
     pub(crate) is_native: bool,
-    /// What it is told, if it is a proxy.
+    /// Settings of the proxy, if it is one.
     pub(crate) proxy: Option<Proxy>,
 }
 
-/// Where a registration came from.
+/// Origin of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Origin {
@@ -57,7 +57,7 @@ pub(crate) enum Origin {
 pub(crate) struct Registered {
     /// The service.
     pub(crate) service: Service,
-    /// Where it came from.
+    /// Its origin.
     pub(crate) origin: Origin,
     /// True if it came as the sidecar of another, with which it goes.
     pub(crate) is_sidecar: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Registered {
 }
 
 impl Service {
-    /// What `definition` says, with what goes without saying.
+    /// Returns the content of `definition`, with its defaults.
     pub(crate) fn of(definition: &ServiceDefinition) -> Self {
         let id = definition.own_id().to_owned();
         let ServiceDefinition {
@@ -137,7 +137,7 @@ impl Registered {
         registered
     }
 
-    /// Finds the hash of what was read from a file.
+    /// Finds the hash of a service that was read from a file.
     pub(crate) fn take_hash(&mut self) {
         let mut hasher = FnvHasher::default();
         // What is written of it is its content, whole and in order.
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_same_in_every_process() {
-        // Whoever waited with it before a restart goes on waiting after it.
+        // A client that waited with it before a restart goes on waiting after it.
         assert_eq!(hash(json!({ "Name": "web" })), "532f378d35ac9c03");
     }
 

@@ -7,10 +7,10 @@ use crate::source::local::{
     state::{definitions::Definitions, ports::port_of, refusal::Refusal, service::PROXY},
 };
 
-/// Where a service listens for its sidecar, if nothing else is said.
+/// Address on which a service listens for its sidecar by default.
 const LOCAL: &str = "127.0.0.1";
 
-/// How often the port of a sidecar is tried.
+/// Interval of the tries of a sidecar's port.
 const LISTENS: Duration = Duration::from_secs(10);
 
 /// The id that the sidecar of this service always has.
@@ -18,13 +18,13 @@ pub(crate) fn sidecar_id(service: &str) -> String {
     format!("{service}-sidecar-proxy")
 }
 
-/// The sidecar of `parent` as a definition of its own, if it is to have one. What it does not say itself
-/// is the parent's: tags and meta, each of them whole, and the address; weights, tagged addresses and
-/// the override of tags are not.
+/// Returns the sidecar of `parent` as a definition of its own, if it is to have one. Fields that it does not
+/// have itself are the parent's: tags and meta, each of them whole, and the address; weights, tagged addresses
+/// and the override of tags are not.
 ///
 /// # Errors
 ///
-/// It says what it must not, or no port is left.
+/// It has a field that it must not have, or no port is left.
 pub(crate) fn sidecar_of(
     parent: &ServiceDefinition,
     known: &Definitions,

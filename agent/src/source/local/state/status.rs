@@ -1,10 +1,10 @@
-//! How a check is.
+//! The status of a check.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a check, or a service, is; the worse the greater.
+/// Status of a check, or of a service; the worse the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {

@@ -1,4 +1,4 @@
-//! Alias checks, by what is registered: none of Consul's lags.
+//! Alias checks, by the registrations: none of Consul's lags.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What changes mean for others.
+//! The effects of changes on others.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is registered, as instances of frontends.
+//! Registrations as instances of frontends.
 
 use serde_json::json;
 

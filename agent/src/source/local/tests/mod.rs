@@ -1,4 +1,4 @@
-//! What is registered, case by case.
+//! Registrations, case by case.
 
 mod alias;
 mod effects;

@@ -14,10 +14,10 @@ use crate::source::local::state::{
     effects::Subject, indexes::Index, register::Change, status::Status,
 };
 
-/// How long is waited where something comes before.
+/// Wait where something comes before its end.
 const LONG: Duration = Duration::from_mins(10);
 
-/// What comes at once comes by then, on the slowest machine.
+/// Time by which something that comes at once has come, on the slowest machine.
 const SOON: Duration = Duration::from_mins(1);
 
 impl Kept {
@@ -29,7 +29,7 @@ impl Kept {
         self.registrar.look().indexes().is_news(subject, index)
     }
 
-    /// Waits, and gives the index then.
+    /// Waits, and returns the index then.
     async fn read(&self, subject: Subject, index: u64) -> u64 {
         let newer = self.registrar.newer(subject.clone(), index, LONG);
         let newer = timeout(SOON, newer).await;

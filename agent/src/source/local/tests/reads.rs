@@ -13,13 +13,13 @@ use crate::source::local::{
     state::{register::Change, registry::Registry, status::Status},
 };
 
-/// How long is waited where it is waited to the end.
+/// Wait that lasts to its end.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// How long is waited where something comes before.
+/// Wait where something comes before its end.
 const LONG: Duration = Duration::from_mins(10);
 
-/// What comes at once comes by then, on the slowest machine.
+/// Time by which something that comes at once has come, on the slowest machine.
 const SOON: Duration = Duration::from_mins(1);
 
 /// A registrar whose changes take effect at once.
@@ -49,7 +49,7 @@ impl Kept {
         registry.known().service(id).unwrap().content_hash()
     }
 
-    /// The hash of what is answered, or that there is nothing.
+    /// The hash of the answer, or that there is none.
     async fn read_content(&self, id: &str, hash: Option<&str>) -> Option<String> {
         let read = timeout(SOON, self.registrar.service(id, hash, LONG)).await;
         let read = read.expect("an answer before the end of the wait").unwrap();

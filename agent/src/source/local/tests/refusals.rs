@@ -1,4 +1,4 @@
-//! What is refused, in the words and by the status that Consul's agent has.
+//! Refused requests, in the words and by the status that Consul's agent has.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `sidecar_service`, by what Consul makes of it.
+//! `sidecar_service`, by Consul's result.
 
 use serde_json::{Value, json};
 

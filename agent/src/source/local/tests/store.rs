@@ -1,4 +1,4 @@
-//! The file, and what is written before it takes effect.
+//! The file, and changes that are written before they take effect.
 
 use std::{
     collections::BTreeMap,

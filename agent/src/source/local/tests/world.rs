@@ -71,7 +71,7 @@ impl World {
         known.unwrap_or_else(|| panic!("there is no check {id}"))
     }
 
-    /// A check's status and what it says.
+    /// Returns a check's status and its output.
     pub(super) fn health(&self, id: &str) -> (Status, String) {
         let check = self.check(id);
         (self.registry.status(check), self.registry.output(check))

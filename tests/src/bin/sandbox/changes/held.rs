@@ -8,8 +8,8 @@ use shunt_tests::{Connection, Target};
 use super::held_frontend;
 use crate::{cluster::Cluster, event::Service, model::Client, report::Report, steady::REQUEST};
 
-/// How many connections are opened to find every backend. With shares of one in a hundred, one in
-/// 10^8 such searches fails.
+/// Number of connections opened to find every backend. With shares of one in a hundred, one in 10^8
+/// such searches fails.
 const SEARCH: usize = 2_000;
 
 /// One connection to each backend of a service, all from the client pod to the same ClusterIP.

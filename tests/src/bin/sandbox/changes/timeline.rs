@@ -1,4 +1,4 @@
-//! Which backends were in force when.
+//! The backends in force at each time.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Instant};
 

@@ -1,18 +1,18 @@
-//! What clients of a kind have seen.
+//! Results of clients of a kind.
 
 use std::time::Duration;
 
-/// What went wrong, and when.
+/// A failure, and its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Failed {
-    /// When it began, from the begin of the siege.
+    /// Time of its begin, from the begin of the siege.
     pub(crate) at: Duration,
-    /// How long it took to fail.
+    /// Time until it failed.
     pub(crate) took: Duration,
     pub(crate) reason: String,
 }
 
-/// What clients of a kind have seen.
+/// Results of clients of a kind.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     name: &'static str,
@@ -36,12 +36,12 @@ impl Ledger {
         self.name
     }
 
-    /// How many operations went well.
+    /// Returns the number of operations that went well.
     pub(crate) fn count(&self) -> u64 {
         self.microseconds.len() as u64
     }
 
-    /// How often something had to be sent once more.
+    /// Returns the number of repeated sends.
     pub(crate) const fn repeats(&self) -> u64 {
         self.repeats
     }

@@ -1,4 +1,4 @@
-//! Honest clients: they use services as anybody does, and check all that they get.
+//! Honest clients: they use services as usual, and check all that they get.
 
 mod ledger;
 mod tcp;
@@ -28,10 +28,10 @@ use crate::{
     services::{BACKENDS, Service},
 };
 
-/// How long a client waits, for a connection, for an answer, and for both together.
+/// Time that a client waits for a connection, for an answer, and for both together.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// How often a client that pauses looks whether it should end.
+/// Interval at which a client that pauses checks for its end.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// The pauses of clients with long connections: the longest is that of a connection that is
@@ -134,10 +134,10 @@ impl Kind {
     }
 }
 
-/// What went well.
+/// An operation that went well.
 struct Done {
     latency: Duration,
-    /// How often something had to be sent once more.
+    /// Number of repeated sends.
     repeats: u32,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Clients {
     threads: Vec<JoinHandle<Ledger>>,
 }
 
-/// How it goes.
+/// Numbers of operations so far.
 #[derive(Debug, Default)]
 struct Count {
     done: AtomicU64,
@@ -206,13 +206,13 @@ impl Clients {
         clients
     }
 
-    /// What was done so far, and what failed.
+    /// Returns the numbers of operations that went well and that failed, so far.
     pub(crate) fn so_far(&self) -> (u64, u64) {
         let Count { done, failed } = &*self.count;
         (done.load(Ordering::Relaxed), failed.load(Ordering::Relaxed))
     }
 
-    /// Ends them, with a last word of those whose connections are open. Gives a ledger for each
+    /// Ends them, with a last word of those whose connections are open. Returns a ledger for each
     /// kind.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub(super) struct ReusedPort {
 }
 
 impl ReusedPort {
-    /// Below those that the kernel gives other clients of the pod.
+    /// Below those that the kernel assigns to other clients of the pod.
     const FIRST: u16 = 20_000;
     const PORTS: u16 = 24;
 

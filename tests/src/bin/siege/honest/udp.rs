@@ -1,4 +1,4 @@
-//! UDP clients. They repeat a request that nobody answers, as resolvers do.
+//! UDP clients. They repeat a request that gets no answer, as resolvers do.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use shunt_tests::{Failure, Flow, Random, Target};
 
 use super::{Client, Done, PATIENCE, of_a_backend};
 
-/// How often a request is sent, if nobody answers.
+/// Number of times that a request is sent, if no answer comes.
 const TIMES: u32 = 4;
 
 /// The length of a request at most: it goes in one packet.

@@ -50,7 +50,7 @@ fn removing(gone: &[(Key, Frontend)]) -> Changes {
     }
 }
 
-/// How many tables there are, and how many service ports do without.
+/// Returns the number of tables, and the number of service ports that do without.
 fn tables(publishers: &Publishers) -> (u64, usize) {
     let MaglevUse {
         tables,

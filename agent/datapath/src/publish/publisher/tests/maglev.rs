@@ -45,7 +45,7 @@ fn header(tables: &MemoryTables<V4>, port: u16) -> Header {
     Header::of(&tables.slots[(cell.offset() + cell.count()) as usize])
 }
 
-/// What packets of the numbers see: each one's backend, by the last byte of its address.
+/// Returns the backend that packets of each number see, by the last byte of its address.
 fn chosen(tables: &MemoryTables<V4>, port: u16) -> Vec<u8> {
     let (cell, header) = (cell(tables, port), header(tables, port));
     (0..4096)

@@ -41,7 +41,7 @@ fn no_two_service_ports_have_one_number_and_each_keeps_its_own() {
     assert_eq!((a, b), (a_too, b_too), "one for all backends of a port");
     assert_ne!(a, b, "with the same fingerprint");
 
-    // Whoever comes next finds them, whatever the order.
+    // The next publisher finds them, in any order.
     let tables = publisher.tables().clone();
     let mut next = Publisher::new(tables);
     let before = next.writes();

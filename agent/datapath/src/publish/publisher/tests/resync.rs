@@ -39,7 +39,7 @@ fn resync(publisher: &mut Publisher<V4, Watched>, snapshot: &Snapshot) -> Result
     Ok(publisher.writes() - before)
 }
 
-/// What packets are to see after a Resync with this snapshot.
+/// Returns the view that packets are to have after a Resync with this snapshot.
 fn expected(snapshot: &Snapshot) -> View {
     let view = |(port, frontend): (u16, Frontend)| {
         let backends = &frontend.backends.backends;
@@ -58,7 +58,7 @@ fn successor(mut tables: Watched) -> Publisher<V4, Watched> {
     Publisher::new(tables)
 }
 
-/// Every slot selects as the weights say, and nothing is held but what the frontends use.
+/// Every slot selects by the weights, and nothing is held but what the frontends use.
 fn assert_tidy(publisher: &mut Publisher<V4, Watched>, snapshot: &Snapshot) {
     let tables = &publisher.tables().inner;
     for cell in tables
@@ -174,7 +174,7 @@ fn a_resync_that_does_not_fit_changes_nothing() {
     assert_tidy(&mut publisher, &last);
 }
 
-/// What someone else may do to the tables.
+/// Damage that another process may do to the tables.
 #[derive(Debug, Clone)]
 enum Damage {
     Entry { port: u16, scope: u8, index: u32 },

@@ -14,7 +14,7 @@ fn with_sources(set: &Arc<BackendSet>, sources: &[&str]) -> Frontend {
     }
 }
 
-/// Who may use the frontend, as a packet finds it: every range of the list that its cell names, or
+/// Returns the clients that may use the frontend, as a packet finds it: every range of the list that its cell names, or
 /// `None` if everyone may.
 fn allowed(tables: &MemoryTables<V4>) -> Option<BTreeSet<(u32, u32)>> {
     let index = tables.frontends.get(&key(80))?;

@@ -41,7 +41,7 @@ fn cell(tables: &MemoryTables<V4>) -> Cell {
     tables.cells[tables.frontends[&key(80)] as usize]
 }
 
-/// How many of so many evenly spread numbers each backend has, by the last byte of its address; 0: nobody.
+/// Returns the count of evenly spread numbers, of so many, that each backend has, by its address's last byte; 0: none.
 fn drawn(tables: &MemoryTables<V4>, count: u32) -> BTreeMap<u8, u32> {
     let cell = cell(tables);
     let mut drawn = BTreeMap::new();
@@ -59,7 +59,7 @@ fn drawn(tables: &MemoryTables<V4>, count: u32) -> BTreeMap<u8, u32> {
 
 const QUARTER: u32 = 1 << 30;
 
-/// What someone else does to a slot.
+/// Change of a slot by another process.
 type Damage = fn(&mut Slot);
 
 #[test]
@@ -163,7 +163,7 @@ fn other_shares_are_another_slice_and_the_same_backends() {
     }
 }
 
-/// As [`remembered`], where the last slot may name nobody.
+/// As [`remembered`], where the last slot may name no backend.
 fn remembered_of(publisher: &Publisher<V4, Watched>, last: u8) -> (u32, u16) {
     let tables = &publisher.tables().inner;
     let cell = cell(tables);

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What packets to each frontend would see: its backends by (address, weight) and the cell's flags.
+/// Packets' view of each frontend: its backends by (address, weight) and the cell's flags.
 pub(super) type View = BTreeMap<u16, (Vec<(IpAddr, u32)>, u16)>;
 
 /// Tables that remember what packets would have seen after every write, that refuse an insert on

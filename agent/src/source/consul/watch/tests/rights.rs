@@ -1,4 +1,4 @@
-//! What may not be seen, and what is gone.
+//! Hidden instances, and removed ones.
 
 use crate::source::consul::watch::tests::{
     Step::{Break, Filtered, Rights, Say},
@@ -20,7 +20,7 @@ async fn an_empty_answer_counts_only_with_the_right_to_see_more() {
         Rights(500, "no".to_owned()),
         empty(9),
         rights(true),
-        // It was empty before: nobody is asked.
+        // It was empty before: no rights are requested.
         empty(10),
     ];
     let world = World::new(steps).await;

@@ -1,4 +1,4 @@
-//! What a route's status says.
+//! The status of a route.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Routes, services and grants, and what follows from them.
+//! Routes, services and grants, and their results.
 
 mod conditions;
 mod splits;

@@ -1,4 +1,4 @@
-//! What becomes of a service's ports.
+//! The outcome for a service's ports.
 
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ fn a_route_has_one_rule() {
         (json!([rule()]), "strict v1:80*1"),
         (json!([rule(), rule()]), ""),
         (json!([]), ""),
-        // Nobody gets anything.
+        // No backend gets anything.
         (json!([{}]), "strict"),
         (
             json!([{ "backendRefs": [backend("v1", 0)] }]),

@@ -1,4 +1,4 @@
-//! A cluster's routes and services, and words for what follows from them.
+//! A cluster's routes and services, and words for the results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -12,7 +12,7 @@ use shunt_model::{
 
 use super::world::World;
 
-/// A state of endpoints and what kube-proxy makes of it.
+/// A state of endpoints and kube-proxy's result for it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Case {
@@ -98,7 +98,7 @@ impl Case {
         world
     }
 
-    /// What is wrong with our answer.
+    /// Returns the errors of our answer.
     fn complaints(&self) -> Vec<String> {
         let model = self.world().model();
         let node: BTreeSet<_> = [[192, 0, 2, 1].into()].into();

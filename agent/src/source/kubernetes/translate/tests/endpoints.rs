@@ -63,7 +63,7 @@ fn conditions_are_what_they_say() {
             json!({ "ready": false, "serving": true }),
             "10.0.0.1:8080 CN",
         ),
-        // `serving` that is not said is true, whatever `ready` says.
+        // `serving` that is missing is true, whatever `ready` is.
         (
             json!({ "ready": false, "terminating": true }),
             "10.0.0.1:8080 CTS",

@@ -1,4 +1,4 @@
-//! Rules 9 to 21: which Services count, and where they are reached.
+//! Rules 9 to 21: the Services that count, and their addresses.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! A Service with slices, and what becomes of it.
+//! A Service with slices, and its translation.
 
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ impl World {
         self
     }
 
-    /// What becomes of it.
+    /// Translates it.
     pub(super) fn translate(&self) -> Translation {
         let service: Service = serde_json::from_value(self.service.clone()).unwrap();
         let slices: Vec<EndpointSlice> = self

@@ -5,7 +5,7 @@ use bytemuck::Zeroable as _;
 use super::*;
 use crate::publish::read_back;
 
-/// What an input is read from: bytes, and zeros after their end.
+/// Source of an input: bytes, and zeros after their end.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
