@@ -5,8 +5,9 @@ use super::{Memory, Meta, Role, Slot, Table, Wide, slot::place};
 /// The number of slots in a sample. About half of them have a forward half, whose key begins with the client.
 const SAMPLE: u32 = 32;
 
-/// The number of slots of a sample above which the table is short: three quarters.
-const SHORT: u32 = SAMPLE / 4 * 3;
+/// The number of slots of a sample above which the table is short. Reply halves come on top, whose slots are not judged,
+/// and from two thirds of all slots on a new connection may find no place.
+const SHORT: u32 = SAMPLE / 2;
 
 /// The counts of a sample: 16 bits each for the slots whose connection stays, for those of them that are forward
 /// halves, and for those of these that are the client's.

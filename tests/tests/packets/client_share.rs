@@ -53,7 +53,9 @@ both_families!(a_client_that_tries_for_all_places_leaves_room_for_others);
 fn a_client_that_tries_for_all_places_leaves_room_for_others<A: Family>() {
     let mut node = node(50);
     let held = by_pod::<A>(&mut node, 3000);
-    assert!(held >= ENTRIES as usize / 2, "{held}");
+    // Three quarters of as many as the table is for.
+    assert!(held >= ENTRIES as usize / 2 * 3 / 4, "{held}");
+    eprintln!("{held} connections of a client with a share");
     let refused = 3000 - held as u64;
     assert_eq!(node.counters().get("drop_client_share"), Some(&refused));
     assert_eq!(node.counters().get("drop_conntrack_full"), None);

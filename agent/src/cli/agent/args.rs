@@ -81,8 +81,8 @@ pub(crate) struct AgentArgs {
     pub(super) reject_rate: u32,
 
     /// Percentage of the connections, and of the rejections, that one client may have while there are too few places
-    /// for all. A client is an IPv4 address or an IPv6 /64. New connections beyond it are dropped while more than three
-    /// quarters of the conntrack table have connections that never give way; by default any client may have them all
+    /// for all. A client is an IPv4 address or an IPv6 /64. New connections beyond it are dropped while more than half
+    /// of the conntrack table has connections that never give way; by default any client may have them all
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) max_client_share: Option<u8>,
 
