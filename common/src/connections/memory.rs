@@ -96,12 +96,6 @@ pub trait Memory: Copy {
         Self::forget(table, index, meta);
     }
 
-    /// [`Table::is_over_share_here`].
-    #[inline(always)]
-    fn is_over_share(table: &Table<'_, Self>, client: u64, home: u32, share: u32) -> bool {
-        table.is_over_share_here(client, home, share, Survey::NOTHING)
-    }
-
     /// [`Table::open`], as a number.
     #[inline(always)]
     fn open(table: &Table<'_, Self>, new: &Connection<Self::Family>, now: u32) -> u32 {

@@ -40,7 +40,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// the connections. Judged by those in the slots from `home` on that never give way. `nothing` is 0, unknown to the
     /// verifier: see [`super::Survey::new`].
     #[inline(always)]
-    pub fn is_over_share_here(&self, client: u64, home: u32, share: u32, nothing: u64) -> bool {
+    pub fn is_over_share(&self, client: u64, home: u32, share: u32, nothing: u64) -> bool {
         let mut held = Held(nothing);
         for distance in 0..SAMPLE {
             let Some(slot) = self.memory.slot(home.wrapping_add(distance)) else {

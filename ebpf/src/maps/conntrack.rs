@@ -116,7 +116,7 @@ unsafe extern "C" {
 macro_rules! memory {
     ($slots:ident, $map:ident, $homes:ident, $family:ty, $tells:literal: $find:ident, $near:ident, $crowd:ident, $survey:ident,
      $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
-     $open:ident, $foresee:ident, $end:ident, $lapse:ident, $again:ident, $share:ident) => {
+     $open:ident, $foresee:ident, $end:ident, $lapse:ident, $again:ident) => {
         /// The slots in this map.
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $slots;
@@ -217,11 +217,6 @@ macro_rules! memory {
             }
 
             #[inline(always)]
-            fn is_over_share(_: &Table<'_, Self>, client: u64, home: u32, share: u32) -> bool {
-                $share(client, home, share, Survey::NOTHING) != 0
-            }
-
-            #[inline(always)]
             fn dropped_early(&self) {
                 count(Counter::ConntrackEarlyDrop);
             }
@@ -243,14 +238,6 @@ macro_rules! memory {
         #[inline(never)]
         extern "C" fn $survey(begin: u32, end: u32, nothing: u64) -> u64 {
             survey::<$slots>(begin, end, nothing)
-        }
-
-        #[unsafe(no_mangle)]
-        #[inline(never)]
-        extern "C" fn $share(client: u64, home: u32, share: u32, nothing: u64) -> u64 {
-            $slots::table()
-                .is_over_share_here(client, home, share, nothing)
-                .into()
         }
 
         #[unsafe(no_mangle)]
@@ -344,16 +331,16 @@ macro_rules! memory {
 
 memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4, true:
     elsewhere_v4, survey_near_v4, survey_crowd_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
-    enter_v4, foresee_v4, ended_v4, lapse_v4, again_v4, over_share_v4);
+    enter_v4, foresee_v4, ended_v4, lapse_v4, again_v4);
 memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6, true:
     elsewhere_v6, survey_near_v6, survey_crowd_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
-    enter_v6, foresee_v6, ended_v6, lapse_v6, again_v6, over_share_v6);
+    enter_v6, foresee_v6, ended_v6, lapse_v6, again_v6);
 memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4, false:
     resized_elsewhere_v4, resized_survey_near_v4, resized_survey_crowd_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
-    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_foresee_v4, resized_ended_v4, resized_lapse_v4, again_v4, resized_over_share_v4);
+    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_foresee_v4, resized_ended_v4, resized_lapse_v4, again_v4);
 memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6, false:
     resized_elsewhere_v6, resized_survey_near_v6, resized_survey_crowd_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
-    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6, again_v6, resized_over_share_v6);
+    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6, again_v6);
 
 /// Assigns its memory to each family.
 macro_rules! tracked {

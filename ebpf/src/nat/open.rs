@@ -3,7 +3,7 @@
 
 use shunt_common::{
     Counter, Tuple, V4, V6,
-    connections::{Connection, Key, Memory as _, Meta, Role},
+    connections::{Connection, Key, Memory as _, Meta, Role, Survey},
 };
 
 use crate::{
@@ -84,6 +84,9 @@ pub(crate) trait Open: Find {
 
     /// [`enter`].
     fn enter(opening: &mut Opening<Self>) -> u32;
+
+    /// [`Table::is_over_share`](shunt_common::connections::Table::is_over_share) of this node's connections.
+    fn is_over_share(client: u64, home: u32, share: u32) -> bool;
 }
 
 /// Opens the packet's connection from `source`, or follows the one that another CPU has opened meanwhile, maybe to
@@ -154,14 +157,13 @@ pub(crate) fn open<F: Open>(
 
 /// Returns true if the table is short and the connection's client holds more of it than its share.
 #[inline(always)]
-fn is_over_share<F: Tracked>(forward: &Key<F>) -> bool {
+fn is_over_share<F: Open>(forward: &Key<F>) -> bool {
     let share = CLIENT_SHARE.load();
     if share == 0 {
         return false;
     }
-    let table = F::connections();
     let client = F::client(F::words(&forward.addresses)[0]);
-    F::Memory::is_over_share(&table, client, table.home(forward), share)
+    F::is_over_share(client, F::connections().home(forward), share)
 }
 
 /// Enters the connection with a source port. Returns the outcome.
@@ -209,7 +211,7 @@ fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
 
 /// Makes a family's subprogram, which the verifier looks at by itself.
 macro_rules! opening {
-    ($family:ty: $open:ident, $tell:ident) => {
+    ($family:ty: $open:ident, $tell:ident, $share:ident) => {
         impl Open for $family {
             #[inline(always)]
             fn tell_opened(connection: &Connection<Self>) {
@@ -221,6 +223,11 @@ macro_rules! opening {
             #[inline(always)]
             fn enter(opening: &mut Opening<Self>) -> u32 {
                 $open(opening)
+            }
+
+            #[inline(always)]
+            fn is_over_share(client: u64, home: u32, share: u32) -> bool {
+                $share(client, home, share, Survey::NOTHING) != 0
             }
         }
 
@@ -236,6 +243,14 @@ macro_rules! opening {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
+        extern "C" fn $share(client: u64, home: u32, share: u32, nothing: u64) -> u64 {
+            <$family>::connections()
+                .is_over_share(client, home, share, nothing)
+                .into()
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
         extern "C" fn $tell(connection: *const Connection<$family>) -> u32 {
             // SAFETY: null, or the reference that the only caller has.
             if let Some(connection) = unsafe { connection.as_ref() } {
@@ -246,5 +261,5 @@ macro_rules! opening {
     };
 }
 
-opening!(V4: open_v4, opened_v4);
-opening!(V6: open_v6, opened_v6);
+opening!(V4: open_v4, opened_v4, over_share_v4);
+opening!(V6: open_v6, opened_v6, over_share_v6);
