@@ -1,10 +1,10 @@
 //! The connections to frontends in mode dsr.
 
-use std::{collections::HashMap, os::fd::AsFd as _};
+use std::collections::HashMap;
 
 use aya::{
     Ebpf,
-    maps::{self, Map, MapData},
+    maps::{self, MapData},
 };
 use shunt_common::{
     Cell, FrontendKey,
@@ -31,18 +31,8 @@ impl<F: FromIp> DsrFrontends<F> {
     ///
     /// If there are no such tables.
     pub(crate) fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
-        let name = F::MAPS.frontends.name;
-        let Some(Map::HashMap(data)) = ebpf.map(name) else {
-            return Err(DatapathError::Missing(name));
-        };
-        let again = data.fd().as_fd().try_clone_to_owned();
-        let frontends = again
-            .map_err(maps::MapError::IoError)
-            .and_then(MapData::from_fd)
-            .and_then(|data| maps::HashMap::try_from(Map::HashMap(data)))
-            .map_err(|source| DatapathError::Map { name, source })?;
         Ok(Self {
-            frontends,
+            frontends: object_maps::reopened(ebpf, F::MAPS.frontends)?,
             cells: object_maps::shared(ebpf, F::MAPS.cells)?,
         })
     }

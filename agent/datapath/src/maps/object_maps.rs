@@ -1,10 +1,10 @@
 //! Maps, taken out of the loaded object.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, os::fd::AsFd as _};
 
 use aya::{
     Ebpf,
-    maps::{Map, MapData, MapError},
+    maps::{HashMap, Map, MapData, MapError},
 };
 use bytemuck::Pod;
 use shunt_common::registry;
@@ -30,6 +30,23 @@ where
     let name = map.name;
     let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
     M::try_from(map).map_err(|source| DatapathError::Map { name, source })
+}
+
+/// Opens a hash of the loaded object once more, for reads beside the writes of the object's own.
+pub(crate) fn reopened<K: aya::Pod, V: aya::Pod>(
+    ebpf: &Ebpf,
+    map: registry::Map,
+) -> Result<HashMap<MapData, K, V>, DatapathError> {
+    let name = map.name;
+    let Some(Map::HashMap(data)) = ebpf.map(name) else {
+        return Err(DatapathError::Missing(name));
+    };
+    let again = data.fd().as_fd().try_clone_to_owned();
+    again
+        .map_err(MapError::IoError)
+        .and_then(MapData::from_fd)
+        .and_then(|data| HashMap::try_from(Map::HashMap(data)))
+        .map_err(|source| DatapathError::Map { name, source })
 }
 
 /// Maps an array into memory, where it stays whatever becomes of the object.

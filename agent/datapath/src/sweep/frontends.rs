@@ -1,10 +1,10 @@
 //! The UDP frontends that there are, read beside the agent's writes.
 
-use std::{net::SocketAddr, os::fd::AsFd as _};
+use std::net::SocketAddr;
 
 use aya::{
     Ebpf,
-    maps::{HashMap, Map, MapData, MapError},
+    maps::{HashMap, MapData},
 };
 use shunt_common::{Cell, FrontendKey, UDP, V4, V6};
 
@@ -46,18 +46,8 @@ impl Frontends {
 
 /// Opens the family's tables of the loaded object.
 fn open<F: FromIp>(ebpf: &Ebpf) -> Result<Table<F>, DatapathError> {
-    let name = F::MAPS.frontends.name;
-    let Some(Map::HashMap(data)) = ebpf.map(name) else {
-        return Err(DatapathError::Missing(name));
-    };
-    let again = data.fd().as_fd().try_clone_to_owned();
-    let frontends = again
-        .map_err(MapError::IoError)
-        .and_then(MapData::from_fd)
-        .and_then(|data| HashMap::try_from(Map::HashMap(data)))
-        .map_err(|source| DatapathError::Map { name, source })?;
     Ok(Table {
-        frontends,
+        frontends: object_maps::reopened(ebpf, F::MAPS.frontends)?,
         cells: object_maps::shared(ebpf, F::MAPS.cells)?,
     })
 }
