@@ -68,7 +68,7 @@ impl Network {
     }
 
     /// Returns the destination of the first packet that was sent from this port, by IANA number and port.
-    /// What was sent is forgotten.
+    /// All datagrams that were sent are gone then.
     pub(crate) fn sent(&self, from: (u8, u16)) -> Option<SocketAddr> {
         let mut buffer = [0; 256];
         let mut first = None;
