@@ -245,12 +245,10 @@ fn backends_get_their_shares_whichever_hook_chooses() {
         }
         // Six standard deviations of a fair coin.
         assert!((here - count / 2).abs() < 190, "{here} of {count}");
-        let taken = node.taken_by_driver();
-        assert_eq!(
-            taken,
-            u64::from((count - here).unsigned_abs()),
-            "all to the other node"
-        );
+        let elsewhere = u64::from((count - here).unsigned_abs());
+        let left = elsewhere - node.taken_by_driver();
+        // If the clock ticks between the two programs, the second may choose another backend.
+        assert!(left < elsewhere / 100, "{left} of {elsewhere} left to TC");
     });
 }
 
