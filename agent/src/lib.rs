@@ -1,15 +1,13 @@
 //! Shunt's agent: renderer events in, frontends and backends in the kernel's tables.
 //!
-//! The wiring of `shunt-model` (events, renderer), `shunt-datapath` (tables, programs) and
-//! `shunt-api` (the published interface): a [source](EventSource) delivers events into a queue, the
-//! [`EventLoop`] has the [`Agent`] render and publish them one by one, a [server](Server) shows
-//! what is live.
+//! The wiring of `shunt-model` (events, renderer), `shunt-runtime` (event loop), `shunt-datapath` (tables, programs)
+//! and `shunt-api` (the published interface): a [source](EventSource) delivers events into a queue, the event loop
+//! renders and publishes them one by one, a [server](Server) shows what is live.
 
 #![forbid(unsafe_code)]
 
 mod controllers;
 mod host;
-mod runtime;
 mod serve;
 mod source;
 
@@ -37,42 +35,6 @@ pub use self::{
         open_files::raise_open_files,
         process::ProcessUse,
         settings::{HostNeeds, HostSettings},
-    },
-    runtime::{
-        agent::Agent,
-        circumstances::{Circumstances, Trigger},
-        cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
-        consul_state::{ConsulMonitor, ConsulState, KnownGateway, StaleWatch},
-        contact::Contact,
-        dump::lines::DumpLines,
-        error::{Ending, InspectError},
-        event_loop::EventLoop,
-        figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks},
-        frontends::{FrontendList, InspectedFrontend},
-        go_duration::GoDuration,
-        health::{ByFamily, FamilyHealth, Health, PATIENCE, Pending},
-        health_checks::{HealthCheck, HealthCheckChange, HealthChecks},
-        held_events::HeldEvents,
-        here::{Here, HereWatch},
-        host_complaints::HostPart,
-        inspector::Inspector,
-        ip_family::IpFamily,
-        listeners::{Listener, ListenerState, Listeners},
-        local_monitor::LocalMonitor,
-        lookup::{
-            followers::{Concerned, Followers},
-            following::Following,
-            observed::Observed,
-        },
-        monitor::watching::{Wanted, Watching},
-        origin::Origin,
-        outcome::{Acceptance, ApplyError, Outcome},
-        queue::{EventQueue, Requests, queue},
-        reports::Reports,
-        service_changes::{ChangeKind, Changed, ServiceChange, ServiceChanges},
-        service_counts::ServiceFigures,
-        steering::{Steering, SteeringError},
-        terminate::is_gone,
     },
     serve::{
         address::{ListenError, NotAPlace, ServeAddress, ServeListener},

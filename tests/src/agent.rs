@@ -206,7 +206,7 @@ impl Agent {
             .args(without_sockets(binary, flags)?)
             .args(families_of(namespace, flags))
             // It logs the outcome of each event, also where nothing changed or many came at once.
-            .env("RUST_LOG", "info,shunt::runtime::event_loop=debug")
+            .env("RUST_LOG", "info,shunt_runtime::event_loop=debug")
             .env("NO_COLOR", "1")
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())

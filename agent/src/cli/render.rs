@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use shunt::{Circumstances, HeldEvents, Input, Origin};
+use shunt::Input;
 use shunt_api::view::Frontend;
 use shunt_model::{Line, LineFault, Lines, Renderer, RendererEvent};
+use shunt_runtime::{Circumstances, HeldEvents, Origin};
 
 use crate::cli::{
     flags::node::NodeArgs,

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use shunt::Outcome;
 use shunt_api::proto::Applied;
+use shunt_runtime::Outcome;
 
 use crate::cli::output;
 

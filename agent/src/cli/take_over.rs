@@ -3,9 +3,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use clap::ValueEnum as _;
-use shunt::{KubeProxyRules, Reports};
+use shunt::KubeProxyRules;
 use shunt_api::view;
 use shunt_datapath::UnknownConnections;
+use shunt_runtime::Reports;
 use tokio::{task::spawn_blocking, time::interval};
 use tracing::{info, warn};
 

@@ -10,6 +10,7 @@ use std::{
 use futures_util::future::OptionFuture;
 use kube::{Client, Config};
 use shunt_model::ServiceId;
+use shunt_runtime::Reports;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -26,7 +27,6 @@ use crate::{
         workloads::work,
         writer::{Done, WriteError, write},
     },
-    runtime::reports::Reports,
     source::kubernetes::{
         objects::custom::CustomKind,
         routes::{book::RouteKind, change::watch_routes},

@@ -6,8 +6,9 @@ use std::{
 };
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+use shunt_runtime::Label;
 
-use crate::{runtime::meters::Label, source::kubernetes::routes::book::RouteKind};
+use crate::source::kubernetes::routes::book::RouteKind;
 
 /// Maximum time in which the controller may do nothing at all. It looks around every few seconds.
 const ALIVE: Duration = Duration::from_mins(1);

@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
+use shunt_runtime::{Listener, Reports};
 use tracing::debug;
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
         meters::{ControllerMeters, WorkloadMeters},
     },
     host::process::ProcessUse,
-    runtime::{listeners::Listener, reports::Reports},
     serve::{
         http::{
             accept::Answers,

@@ -2,11 +2,11 @@
 
 use std::{fmt, io};
 
-use crate::runtime::queue::EventQueue;
+use shunt_runtime::EventQueue;
 
 /// A source of events.
 ///
-/// A source delivers events into the queue with an [`Origin`](crate::Origin) of its own naming and counting. It may
+/// A source delivers events into the queue with an [`Origin`](shunt_runtime::Origin) of its own naming and counting. It may
 /// wait for the outcome of each, or leave that to the log. It knows neither the agent nor any other source; the order
 /// in which events take effect is that of the queue. Shown (`Display`), it names in the log's words the place that its
 /// events come from: `reading events from …`.

@@ -10,11 +10,9 @@ use std::{
 };
 
 use shunt_model::{Line, LineError, LineFault};
+use shunt_runtime::{Ending, EventQueue, Origin};
 
-use crate::{
-    runtime::{error::Ending, origin::Origin, queue::EventQueue},
-    source::{event_source::EventSource, reader::read_lines},
-};
+use crate::source::{event_source::EventSource, reader::read_lines};
 
 /// A large resync should not take a system call for every few kilobytes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -135,8 +133,9 @@ fn deliver(
 
 #[cfg(test)]
 mod tests {
+    use shunt_runtime::queue;
+
     use super::*;
-    use crate::runtime::queue::queue;
 
     const EVENT: &str = r#"{"event":"UpdateLocalBackendIfs","new":[]}"#;
 

@@ -10,16 +10,9 @@ use std::{
 };
 
 use shunt_model::{EventError, RendererEvent};
+use shunt_runtime::{Acceptance, ApplyError, Ending, EventQueue, Origin};
 
-use crate::{
-    runtime::{
-        error::Ending,
-        origin::Origin,
-        outcome::{Acceptance, ApplyError},
-        queue::EventQueue,
-    },
-    source::event_source::EventSource,
-};
+use crate::source::event_source::EventSource;
 
 /// The calls at the agent's socket. The server of the socket puts them in.
 #[derive(Debug)]
@@ -82,9 +75,9 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use shunt_model::Fault;
+    use shunt_runtime::queue;
 
     use super::*;
-    use crate::runtime::queue::queue;
 
     #[tokio::test]
     async fn calls_are_counted_over_all_clients_and_get_their_answers() {

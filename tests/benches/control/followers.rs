@@ -11,9 +11,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use shunt::Followers;
 use shunt_api::proto::{WatchRequest, inspection_client::InspectionClient};
 use shunt_model::{Protocol, Query, Renderer, decode};
+use shunt_runtime::Followers;
 use tokio::{runtime::Builder, task::JoinSet};
 use tonic::transport::{Channel, Endpoint};
 

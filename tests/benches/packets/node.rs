@@ -9,12 +9,12 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
 use serde_json::{Value, json};
-use shunt::Agent;
 use shunt_common::Counter;
 use shunt_datapath::{
     Datapath, DatapathOptions, Families, FlowChoice, FlowReader, RejectLimit, TableSizes,
 };
 use shunt_model::{self, RenderOptions, Renderer};
+use shunt_runtime::Agent;
 use shunt_tests::passing;
 
 use super::{

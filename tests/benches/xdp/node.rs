@@ -9,13 +9,13 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::{ProgramFd, Xdp};
 use serde_json::{Value, json};
-use shunt::Agent;
 use shunt_common::{
     Counter,
     feeder::{Plan, STATION},
 };
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, XdpMode, XdpOptions};
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
+use shunt_runtime::Agent;
 use shunt_tests::{NEXT_HOP_TEXT, NO_INTERFACE, Namespace, Uplinks};
 
 use super::feeder::{Fed, Feeder};

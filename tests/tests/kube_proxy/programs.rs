@@ -8,11 +8,11 @@ use std::{
 
 use aya::{TestRun as _, programs::TestRunOptions};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use shunt::Agent;
 use shunt_datapath::{
     Datapath, DatapathOptions, GuardOptions, PodDetection, PodInterfaces, RejectLimit,
 };
 use shunt_model::Protocol;
+use shunt_runtime::Agent;
 use shunt_tests::is_root;
 
 use crate::{

@@ -9,9 +9,9 @@ use std::{
 };
 
 use nix::{errno::Errno, sys::stat::fstat};
-use shunt::Agent;
 use shunt_datapath::{Datapath, DatapathOptions, GuardOptions, SocketLb, SocketOptions};
 use shunt_model::Protocol;
+use shunt_runtime::Agent;
 use shunt_tests::{is_root, own_cgroup};
 use socket2::{Domain, Socket, Type};
 

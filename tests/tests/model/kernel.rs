@@ -7,13 +7,13 @@ use std::{
 };
 
 use aya::{TestRun as _, TestRunOptions, maps::Array};
-use shunt::{Agent, ApplyError};
 use shunt_common::{
     Counter, V4, V6,
     registry::{self, FamilyMaps},
 };
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes, XdpMode, XdpOptions};
 use shunt_model::{self, Balancing, InterfacePattern, RenderError, RenderOptions, Renderer};
+use shunt_runtime::{Agent, ApplyError};
 use shunt_tests::{
     ConnectionSlots, NO_INTERFACE, Taken, Uplinks, passing, run_driver, set_stations,
 };

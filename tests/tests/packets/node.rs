@@ -13,13 +13,13 @@ use std::{
 
 use aya::maps::{MapData, MapInfo};
 use nix::libc;
-use shunt::{Agent, ApplyError, Outcome};
 use shunt_common::{Counter, FlowKind, ServiceEntry, registry};
 use shunt_datapath::{
     CountedService, Datapath, DatapathOptions, Families, FlowChoice, FlowConnection, FlowReader,
     LiveConnection, LiveKey, ServiceCounts, TableSizes, XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
+use shunt_runtime::{Agent, ApplyError, Outcome};
 use shunt_tests::{
     NO_INTERFACE, PinDir, Roomy, Taken, Uplinks, passing, run_driver_at, run_driver_with_room,
     set_stations,

@@ -23,7 +23,7 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 11] = [
+const QUICK: [&str; 12] = [
     "shunt",
     "shunt-api",
     "shunt-common",
@@ -32,6 +32,7 @@ const QUICK: [&str; 11] = [
     "shunt-image",
     "shunt-machine",
     "shunt-model",
+    "shunt-runtime",
     "shunt-toolchain",
     "shunt-trace",
     "xtask",

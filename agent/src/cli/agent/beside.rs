@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use shunt::{Agent, EventQueue, is_gone};
 use shunt_datapath::{Scanner, Sweeper};
+use shunt_runtime::{Agent, EventQueue, is_gone};
 
 /// Threads that look after connections and sockets.
 #[derive(Debug)]

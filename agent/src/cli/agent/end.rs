@@ -3,8 +3,8 @@
 use std::{path::Path, process::ExitCode};
 
 use anyhow::Result;
-use shunt::Agent;
 use shunt_datapath::{Datapath, cleanup};
+use shunt_runtime::Agent;
 use tracing::info;
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.

@@ -4,13 +4,11 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
-use shunt::{
-    HostNeeds, HostPart, HostSettings, Reports, missing_capabilities, raise_open_files,
-    set_oom_score,
-};
+use shunt::{HostNeeds, HostSettings, missing_capabilities, raise_open_files, set_oom_score};
 use shunt_common::PortRange;
 use shunt_datapath::{Families, PodDetection, StaleSockets, Unlisted};
 use shunt_model::RenderOptions;
+use shunt_runtime::{HostPart, Reports};
 use tokio::time::sleep;
 use tracing::warn;
 

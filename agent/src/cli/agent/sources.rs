@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, future::pending, net::IpAddr, path::PathBuf, sy
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shunt::{
-    Calls, ClusterMonitor, EventQueue, EventSource as _, FileSource, Here, HereWatch, Input,
-    SocketSource, host_addresses, kubernetes::KubernetesSource,
+    Calls, EventSource as _, FileSource, Input, SocketSource, host_addresses,
+    kubernetes::KubernetesSource,
 };
 use shunt_datapath::{InterfaceWatch, KnownRoutes, TableSizes};
+use shunt_runtime::{ClusterMonitor, EventQueue, Here, HereWatch};
 use tokio::sync::watch;
 use tracing::warn;
 

@@ -8,8 +8,9 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use nix::unistd::{SysconfVar, sysconf};
 use serde_json::json;
-use shunt::{GoDuration, NetfilterConntrack};
+use shunt::NetfilterConntrack;
 use shunt_datapath::Timeouts;
+use shunt_runtime::GoDuration;
 
 use crate::cli::{
     config::{

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use shunt::GoDuration;
+use shunt_runtime::GoDuration;
 
 /// The form that is understood.
 pub(crate) const API_VERSION: &str = "kubeproxy.config.k8s.io/v1alpha1";

@@ -4,8 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-
-use shunt::GoDuration;
+use shunt_runtime::GoDuration;
 
 use crate::cli::config::v1alpha1::KubeProxyConfiguration;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use shunt::{EventQueue, HereWatch, Inspector, ServiceChanges};
+use shunt_runtime::{EventQueue, HereWatch, Inspector, ServiceChanges};
 
 use crate::cli::flags::{
     linkerd::{LinkerdArgs, LinkerdPlace},

@@ -5,9 +5,10 @@ use std::{env, fs, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use shunt::{
-    EventQueue, EventSource as _, HereWatch,
+    EventSource as _,
     consul::{ConsulAddress, ConsulOptions, ConsulSource},
 };
+use shunt_runtime::{EventQueue, HereWatch};
 
 use crate::cli::flags::duration::Seconds;
 

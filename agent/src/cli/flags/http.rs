@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Args;
-use shunt::{HttpOptions, IpFamily};
+use shunt::HttpOptions;
 use shunt_datapath::Families;
+use shunt_runtime::IpFamily;
 
 use crate::cli::flags::switch::Switch;
 

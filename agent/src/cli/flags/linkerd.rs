@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{Inspector, LinkerdServer, LinkerdSettings, OpaquePorts, ServeAddress, ServeListener};
+use shunt::{LinkerdServer, LinkerdSettings, OpaquePorts, ServeAddress, ServeListener};
+use shunt_runtime::Inspector;
 
 /// linkerd's destination API.
 #[derive(Debug, Clone, Args)]

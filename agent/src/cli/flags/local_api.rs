@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use shunt::{
-    EventQueue, EventSource as _, HereWatch, HttpChecks, Keeper, LocalApiServer, LocalNode,
-    LocalOptions, LocalSource, ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
+    EventSource as _, HttpChecks, Keeper, LocalApiServer, LocalNode, LocalOptions, LocalSource,
+    ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
 };
+use shunt_runtime::{EventQueue, HereWatch};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 

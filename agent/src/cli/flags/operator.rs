@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, value_parser};
-use shunt::Steering;
+use shunt_runtime::Steering;
 
 /// Ending of the file's name, after that of the agent's socket.
 const ENDING: &str = ".overrides.json";

@@ -9,10 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{
-    Inspector, NotAPlace, ServeAddress, ServeListener, ServiceChanges, UiServer, UiSettings,
-    UiToken,
-};
+use shunt::{NotAPlace, ServeAddress, ServeListener, UiServer, UiSettings, UiToken};
+use shunt_runtime::{Inspector, ServiceChanges};
 
 /// The page that shows the agent.
 #[derive(Debug, Clone, Args)]

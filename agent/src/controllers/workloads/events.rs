@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use shunt_runtime::Limit;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     time::timeout,
@@ -12,7 +13,6 @@ use tracing::debug;
 
 use crate::{
     controllers::workloads::service::Service,
-    runtime::limit::Limit,
     source::kubernetes::{
         notices::publisher::{Publisher, Said},
         objects::external_workload::ExternalWorkload,

@@ -9,20 +9,13 @@ use shunt_api::{
     },
     view::{ConnectionFilter, Override},
 };
+use shunt_runtime::{Acceptance, ControlError, Decision, Ending, Inspector};
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{
-    runtime::{
-        error::Ending,
-        inspector::Inspector,
-        outcome::{Acceptance, ControlError},
-        request::Decision,
-    },
-    serve::grpc::{
-        events::applied,
-        filter::meant,
-        status_code::{ending, not_done, senseless, unreadable},
-    },
+use crate::serve::grpc::{
+    events::applied,
+    filter::meant,
+    status_code::{ending, not_done, senseless, unreadable},
 };
 
 /// `shunt.v1.Control`.

@@ -1,9 +1,5 @@
 //! Events that come as calls.
 
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming, async_trait};
-
 use shunt_api::{
     message::{Assembler, decode},
     proto::{
@@ -15,9 +11,12 @@ use shunt_api::{
     },
 };
 use shunt_model::{EventError, Fault, RendererEvent};
+use shunt_runtime::{Acceptance, Outcome};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
-    runtime::outcome::{Acceptance, Outcome},
     serve::grpc::status_code::{ending, refused},
     source::socket::Calls,
 };

@@ -21,19 +21,13 @@ use shunt_api::{
     view::{self, ProtocolNumber},
 };
 use shunt_model::{Delta, FrontendKind, Protocol, Query, ServiceId, Subject};
+use shunt_runtime::{FrontendList, InspectedFrontend, Inspector, Observed};
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{
-    runtime::{
-        frontends::{FrontendList, InspectedFrontend},
-        inspector::Inspector,
-        lookup::observed::Observed,
-    },
-    serve::grpc::{
-        filter::meant,
-        monitor,
-        status_code::{ending, senseless, unreadable},
-    },
+use crate::serve::grpc::{
+    filter::meant,
+    monitor,
+    status_code::{ending, senseless, unreadable},
 };
 
 /// A piece of a listing has at most this many backends, unless one frontend alone has more.

@@ -7,13 +7,11 @@ use shunt_api::{
     proto::{MonitorRequest, MonitorResponse},
     view::FlowEvent,
 };
+use shunt_runtime::{Wanted, Watching};
 use tokio::time::timeout;
 use tonic::Status;
 
-use crate::{
-    runtime::monitor::watching::{Wanted, Watching},
-    serve::grpc::filter::meant,
-};
+use crate::serve::grpc::filter::meant;
 
 /// Time without an event after which a client gets the number of lost ones.
 const SILENCE: Duration = Duration::from_secs(5);

@@ -13,6 +13,7 @@ use shunt_api::{
         inspection_server::InspectionServer,
     },
 };
+use shunt_runtime::{Inspector, give_way};
 use tokio::{
     net::UnixListener,
     runtime::{self, Runtime},
@@ -22,7 +23,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::error;
 
 use crate::{
-    runtime::{inspector::Inspector, priority::give_way},
     serve::{
         grpc::{
             control::ControlService,

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use shunt_runtime::Reports;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::mpsc,
@@ -14,7 +15,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{runtime::reports::Reports, serve::socket_file::SocketFile};
+use crate::serve::socket_file::SocketFile;
 
 /// Interval at which the file is looked for.
 const LOOK: Duration = Duration::from_secs(1);

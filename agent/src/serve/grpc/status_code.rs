@@ -3,12 +3,8 @@
 use std::fmt::Display;
 
 use shunt_model::{Escaped, RenderError};
+use shunt_runtime::{ApplyError, ControlError, Ending, InspectError};
 use tonic::{Code, Status};
-
-use crate::runtime::{
-    error::{Ending, InspectError},
-    outcome::{ApplyError, ControlError},
-};
 
 /// The status of an event that was refused. Its text is the one of an event in a file.
 pub(super) fn refused(error: &ApplyError) -> Status {

@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use hyper::{Request, body::Incoming};
+use shunt_runtime::{Health, IpFamily, Reports};
 
-use crate::{
-    runtime::{health::Health, ip_family::IpFamily, reports::Reports},
-    serve::{
-        health::proxy::ProxyHealth,
-        http::{
-            accept::Answers,
-            answer::{Answer, not_found, text, verdict},
-        },
+use crate::serve::{
+    health::proxy::ProxyHealth,
+    http::{
+        accept::Answers,
+        answer::{Answer, not_found, text, verdict},
     },
 };
 
@@ -63,9 +61,9 @@ mod tests {
     use std::time::{Duration, Instant, SystemTime};
 
     use hyper::StatusCode;
+    use shunt_runtime::{ByFamily, Pending};
 
     use super::*;
-    use crate::runtime::health::{ByFamily, Pending};
 
     #[test]
     fn an_agent_is_ready_once_a_resync_was_applied() {

@@ -8,17 +8,11 @@ use std::{
 
 use hyper::{Request, body::Incoming};
 use serde::Serialize;
+use shunt_runtime::{FamilyHealth, Health, IpFamily, Reports};
 
-use crate::{
-    runtime::{
-        health::{FamilyHealth, Health},
-        ip_family::IpFamily,
-        reports::Reports,
-    },
-    serve::http::{
-        accept::Answers,
-        answer::{Answer, answer, not_found, verdict},
-    },
+use crate::serve::http::{
+    accept::Answers,
+    answer::{Answer, answer, not_found, verdict},
 };
 
 /// Go's form of a time that never was.
@@ -147,9 +141,9 @@ mod tests {
     use std::time::Duration;
 
     use serde_json::{Value, json};
+    use shunt_runtime::{ByFamily, Pending};
 
     use super::*;
-    use crate::runtime::health::{ByFamily, Pending};
 
     /// The answer a minute and a half after 1970 began, with changes that have waited for so long,
     /// in seconds.

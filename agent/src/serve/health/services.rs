@@ -16,15 +16,13 @@ use hyper::{
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use shunt_model::ServiceId;
+use shunt_runtime::{HealthChecks, Listener, Reports};
 use tokio::{sync::watch, task::JoinSet};
 
-use crate::{
-    runtime::{health_checks::HealthChecks, listeners::Listener, reports::Reports},
-    serve::http::{
-        accept::Answers,
-        answer::{Answer, answer, verdict, with_header},
-        keep::{Door, Try},
-    },
+use crate::serve::http::{
+    accept::Answers,
+    answer::{Answer, answer, verdict, with_header},
+    keep::{Door, Try},
 };
 
 const WEIGHT: HeaderName = HeaderName::from_static("x-load-balancing-endpoint-weight");
@@ -156,6 +154,7 @@ mod tests {
     use std::{collections::BTreeMap, net::TcpListener};
 
     use http_body_util::BodyExt as _;
+    use shunt_runtime::{ByFamily, HealthCheck, HealthCheckChange, ListenerState, Pending};
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpStream,
@@ -163,11 +162,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::runtime::{
-        health::{ByFamily, Pending},
-        health_checks::{HealthCheck, HealthCheckChange},
-        listeners::ListenerState,
-    };
 
     /// A port that is free just now.
     fn free_port() -> NonZeroU16 {

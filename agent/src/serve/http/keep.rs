@@ -9,18 +9,13 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use shunt_runtime::{Listener, ListenerState, Reports};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::{
-    runtime::{
-        listeners::{Listener, ListenerState},
-        reports::Reports,
-    },
-    serve::http::{
-        accept::{Answers, accept},
-        listen::listen,
-    },
+use crate::serve::http::{
+    accept::{Answers, accept},
+    listen::listen,
 };
 
 /// Time to wait before an address is tried again.

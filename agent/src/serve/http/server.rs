@@ -2,16 +2,14 @@
 
 use std::{io, mem, net::SocketAddr, sync::Arc};
 
+use shunt_runtime::{Inspector, IpFamily, Listener, Reports};
 use thiserror::Error;
 use tokio::runtime::{self, Runtime};
 
-use crate::{
-    runtime::{inspector::Inspector, ip_family::IpFamily, listeners::Listener, reports::Reports},
-    serve::{
-        health::{probes::Probes, proxy::ProxyHealth, services},
-        http::keep::{Door, Try},
-        metrics::endpoint::MetricsEndpoint,
-    },
+use crate::serve::{
+    health::{probes::Probes, proxy::ProxyHealth, services},
+    http::keep::{Door, Try},
+    metrics::endpoint::MetricsEndpoint,
 };
 
 /// Servers and their addresses.

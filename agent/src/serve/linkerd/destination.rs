@@ -6,21 +6,19 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use linkerd2_proxy_api::destination::{
     DestinationProfile, GetDestination, Update, destination_server,
 };
+use shunt_runtime::{Following, Inspector};
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{
-    runtime::{inspector::Inspector, lookup::following::Following},
-    serve::{
-        grpc::status_code::unreadable,
-        linkerd::{
-            addresses::Addresses,
-            authority::{Destination, Name},
-            client::Client,
-            messages::{Messages, messages},
-            profile::profile,
-            settings::LinkerdSettings,
-            updates::updates,
-        },
+use crate::serve::{
+    grpc::status_code::unreadable,
+    linkerd::{
+        addresses::Addresses,
+        authority::{Destination, Name},
+        client::Client,
+        messages::{Messages, messages},
+        profile::profile,
+        settings::LinkerdSettings,
+        updates::updates,
     },
 };
 

@@ -7,9 +7,10 @@ use futures_util::{
     stream::{self, Stream},
 };
 use shunt_model::Answer;
+use shunt_runtime::Following;
 use tonic::Status;
 
-use crate::{runtime::lookup::following::Following, serve::grpc::status_code::ending};
+use crate::serve::grpc::status_code::ending;
 
 /// A stream of messages.
 pub(super) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

@@ -12,9 +12,10 @@ use linkerd2_proxy_api::{
 };
 use serde::Deserialize;
 use shunt_model::Escaped;
+use shunt_runtime::GoDuration;
 use tracing::debug;
 
-use crate::{runtime::go_duration::GoDuration, serve::linkerd::metadata::profile_ref};
+use crate::serve::linkerd::metadata::profile_ref;
 
 /// Settings of requests, as a ServiceProfile has them.
 #[derive(Debug, Default, Deserialize)]

@@ -3,6 +3,7 @@
 use std::{io, time::Duration};
 
 use linkerd2_proxy_api::destination::destination_server::DestinationServer;
+use shunt_runtime::{Inspector, give_way};
 use tokio::{
     net::{TcpListener, UnixListener},
     runtime::{self, Runtime},
@@ -12,13 +13,10 @@ use tonic::transport::server::{Router, TcpIncoming};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::error;
 
-use crate::{
-    runtime::{inspector::Inspector, priority::give_way},
-    serve::{
-        address::ServeListener,
-        linkerd::{destination::DestinationService, settings::LinkerdSettings},
-        socket_file::SocketFile,
-    },
+use crate::serve::{
+    address::ServeListener,
+    linkerd::{destination::DestinationService, settings::LinkerdSettings},
+    socket_file::SocketFile,
 };
 
 /// Threads: while one makes a large message, the other answers.

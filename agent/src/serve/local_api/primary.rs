@@ -7,6 +7,7 @@ use hyper::{
     Method, Request, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use shunt_runtime::give_way;
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{self, Runtime},
@@ -17,7 +18,6 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
-    runtime::priority::give_way,
     serve::{
         http::answer::{Answer, not_found, text},
         local_api::{

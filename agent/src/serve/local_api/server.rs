@@ -4,6 +4,7 @@ use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use shunt_runtime::give_way;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -15,7 +16,6 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    runtime::priority::give_way,
     serve::{
         address::ServeListener,
         local_api::{route::respond, stalled::Stalled},

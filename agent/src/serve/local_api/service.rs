@@ -9,9 +9,9 @@ use hyper::{
     StatusCode,
     header::{HeaderName, HeaderValue},
 };
+use shunt_runtime::GoDuration;
 
 use crate::{
-    runtime::go_duration::GoDuration,
     serve::{
         http::answer::{Answer, text, with_header},
         local_api::{

@@ -7,17 +7,12 @@ use std::{
 };
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
-
-use crate::{
-    runtime::{
-        contact::Contact,
-        figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks, Uplinks},
-        health::{ByFamily, Health},
-        ip_family::IpFamily,
-        listeners::Listeners,
-    },
-    serve::metrics::sample::{Samples, Series, flag, of, one},
+use shunt_runtime::{
+    ByFamily, Contact, Figures, Health, Interfaces, IpFamily, Listeners, NoLocalEndpoints,
+    SocketHooks, Uplinks,
 };
+
+use crate::serve::metrics::sample::{Samples, Series, flag, of, one};
 
 /// The agent's reports, and its event loop's figures if it answers.
 #[derive(Debug)]

@@ -3,11 +3,9 @@
 use std::fmt;
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+use shunt_runtime::ConsulState;
 
-use crate::{
-    runtime::consul_state::ConsulState,
-    serve::metrics::sample::{Samples, Series, of},
-};
+use crate::serve::metrics::sample::{Samples, Series, of};
 
 /// State of the source, if there is one.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
+use shunt_runtime::{Inspector, Reports};
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::{
     host::process::ProcessUse,
-    runtime::{inspector::Inspector, reports::Reports},
     serve::{
         http::{
             accept::Answers,

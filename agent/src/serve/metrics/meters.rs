@@ -4,12 +4,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
-
-use crate::runtime::{
-    flow_meters::FlowMeters,
-    meters::{Label, Labels, Meters},
-    rest_client::RestClient,
-};
+use shunt_runtime::{FlowMeters, Label, Labels, Meters, RestClient};
 
 /// Has `registry` show what `meters` measure.
 pub(crate) fn register(meters: &Meters, registry: &mut Registry) {

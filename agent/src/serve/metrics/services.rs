@@ -4,11 +4,9 @@ use std::{borrow::Cow, fmt};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use shunt_api::view::ServiceTraffic;
+use shunt_runtime::ServiceFigures;
 
-use crate::{
-    runtime::service_counts::ServiceFigures,
-    serve::metrics::sample::{Samples, Series},
-};
+use crate::serve::metrics::sample::{Samples, Series};
 
 /// The labels that all series have.
 const SERVICE: [&str; 3] = ["namespace", "service", "port"];

@@ -9,13 +9,11 @@ use std::{
 };
 
 use shunt_model::ServiceId;
+use shunt_runtime::{FrontendList, Inspector};
 use tokio::{sync::Mutex, time::timeout};
 use tracing::debug;
 
-use crate::{
-    runtime::{frontends::FrontendList, inspector::Inspector},
-    serve::ui::rates::rate,
-};
+use crate::serve::ui::rates::rate;
 
 /// Maximum age of what is shown.
 const FRESH: Duration = Duration::from_millis(1500);

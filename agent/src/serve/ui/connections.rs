@@ -6,17 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shunt_api::view::{Connection, ConnectionFilter, ConnectionState, ProtocolNumber};
 use shunt_model::{Escaped, Protocol};
+use shunt_runtime::Inspector;
 use tokio::{
     sync::{Mutex, MutexGuard},
     time::timeout,
 };
 
-use crate::{
-    runtime::inspector::Inspector,
-    serve::ui::{
-        parameters::Parameters,
-        sampler::{Sampler, Seen},
-    },
+use crate::serve::ui::{
+    parameters::Parameters,
+    sampler::{Sampler, Seen},
 };
 
 /// Maximum number of connections on a page.

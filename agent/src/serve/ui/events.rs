@@ -9,15 +9,13 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_api::view::{FlowEvent, one_in};
+use shunt_runtime::{Wanted, Watching};
 use tokio::{
     sync::{Mutex, MutexGuard},
     time::timeout,
 };
 
-use crate::{
-    runtime::monitor::watching::{Wanted, Watching},
-    serve::ui::{parameters::Parameters, sampler::Sampler},
-};
+use crate::serve::ui::{parameters::Parameters, sampler::Sampler};
 
 /// Number of events that are kept for pages.
 const KEPT: usize = 1000;

@@ -9,8 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_model::ServiceId;
-
-use crate::runtime::service_counts::ServiceFigures;
+use shunt_runtime::ServiceFigures;
 
 /// Number of seconds that are remembered of each service.
 const REMEMBERED: usize = 120;

@@ -7,19 +7,14 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use shunt_runtime::{Figures, Inspector, ServiceChanges, ServiceFigures};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::debug;
 
-use crate::{
-    runtime::{
-        figures::Figures, inspector::Inspector, service_changes::ServiceChanges,
-        service_counts::ServiceFigures,
-    },
-    serve::ui::{
-        catalog::Catalog,
-        chosen::{ChosenBackends, ChosenOf},
-        rates::{ServiceRates, rate},
-    },
+use crate::serve::ui::{
+    catalog::Catalog,
+    chosen::{ChosenBackends, ChosenOf},
+    rates::{ServiceRates, rate},
 };
 
 /// Interval between looks.

@@ -2,33 +2,26 @@
 
 use std::{io, net::IpAddr, sync::Arc};
 
+use shunt_runtime::{Inspector, Listener, ListenerState, Reports, give_way};
 use tokio::{
     net::{TcpListener, UnixListener},
     runtime::{self, Runtime},
 };
 
-use crate::{
-    runtime::{
-        inspector::Inspector,
-        listeners::{Listener, ListenerState},
-        priority::give_way,
-        reports::Reports,
-    },
-    serve::{
-        address::ServeListener,
-        http::accept::{Listening, accept_from},
-        socket_file::SocketFile,
-        ui::{
-            api::Page,
-            connections::Reading,
-            door::Door,
-            events::Events,
-            hosts::Hosts,
-            sampler::{Sampler, milliseconds},
-            settings::UiSettings,
-            status::LastStatus,
-            trace::Tracing,
-        },
+use crate::serve::{
+    address::ServeListener,
+    http::accept::{Listening, accept_from},
+    socket_file::SocketFile,
+    ui::{
+        api::Page,
+        connections::Reading,
+        door::Door,
+        events::Events,
+        hosts::Hosts,
+        sampler::{Sampler, milliseconds},
+        settings::UiSettings,
+        status::LastStatus,
+        trace::Tracing,
     },
 };
 

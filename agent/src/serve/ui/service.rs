@@ -5,11 +5,9 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 use shunt_api::view;
 use shunt_model::{Frontend, FrontendKey, ServiceId};
+use shunt_runtime::{Changed, ServiceChange, ServiceChanges};
 
-use crate::{
-    runtime::service_changes::{Changed, ServiceChange, ServiceChanges},
-    serve::ui::sampler::Sampler,
-};
+use crate::serve::ui::sampler::Sampler;
 
 /// Number of changes of all services that are shown.
 const LATEST: usize = 100;

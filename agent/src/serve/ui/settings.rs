@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{runtime::service_changes::ServiceChanges, serve::ui::token::UiToken};
+use shunt_runtime::ServiceChanges;
+
+use crate::serve::ui::token::UiToken;
 
 /// The command line's settings of the page.
 #[derive(Debug, Clone)]

@@ -4,9 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use shunt_runtime::{InspectError, Inspector};
 use tokio::sync::Mutex;
-
-use crate::runtime::{error::InspectError, inspector::Inspector};
 
 /// For how long it is not asked for again.
 const FRESH: Duration = Duration::from_secs(2);

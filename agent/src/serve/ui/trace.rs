@@ -3,10 +3,11 @@
 use std::{fmt::Display, sync::Arc};
 
 use serde_json::{Value, json};
+use shunt_runtime::Inspector;
 use shunt_trace::{Destination, Flags, Question, Sender, Trace, trace};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
-use crate::{runtime::inspector::Inspector, serve::ui::parameters::Parameters};
+use crate::serve::ui::parameters::Parameters;
 
 /// About how many packets may be asked at once: each takes some of the agent's time.
 const PACKETS: u32 = 10_000;

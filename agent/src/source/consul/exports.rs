@@ -9,24 +9,22 @@ use std::{
 
 use hyper::Method;
 use serde::{Deserialize, Serialize};
+use shunt_runtime::ConsulMonitor;
 use tokio::{sync::mpsc, time::sleep};
 use tracing::{info, warn};
 
-use crate::{
-    runtime::consul_state::ConsulMonitor,
-    source::{
-        consul::{
-            http::{client::Client, error::AskError},
-            objects::{null, part, read},
-            watch::{
-                pace::{Backoff, Pace},
-                told::{News, Reason, Told, Topic, Trouble},
-            },
+use crate::source::{
+    consul::{
+        http::{client::Client, error::AskError},
+        objects::{null, part, read},
+        watch::{
+            pace::{Backoff, Pace},
+            told::{News, Reason, Told, Topic, Trouble},
         },
-        instances::{
-            frontend::{Frontend, Vip},
-            tier::{Export, GATEWAYS, OF_CONNECT, OF_PROTOCOL, OF_SERVICE},
-        },
+    },
+    instances::{
+        frontend::{Frontend, Vip},
+        tier::{Export, GATEWAYS, OF_CONNECT, OF_PROTOCOL, OF_SERVICE},
     },
 };
 

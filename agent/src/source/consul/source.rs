@@ -10,33 +10,31 @@ use std::{
     collections::BTreeSet, convert::Infallible, fmt, io, panic, pin::pin, process, sync::Arc,
 };
 
+use shunt_runtime::{ConsulMonitor, Ending, EventQueue, HereWatch};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tracing::{error, info, warn};
 
-use crate::{
-    runtime::{consul_state::ConsulMonitor, error::Ending, here::HereWatch, queue::EventQueue},
-    source::{
-        consul::{
-            claims::claim,
-            exports::{keep_registered, registrations},
-            follow::{Followed, expected, needs_hints},
-            http::client::Client,
-            identity::{Identity, identity},
-            options::ConsulOptions,
-            source::{
-                deliver::{AHEAD, Claimed, Input, RETRY, deliver},
-                news::Listener,
-            },
-            tiers::follow_tiers,
-            watch::leader::look_for_leader,
+use crate::source::{
+    consul::{
+        claims::claim,
+        exports::{keep_registered, registrations},
+        follow::{Followed, expected, needs_hints},
+        http::client::Client,
+        identity::{Identity, identity},
+        options::ConsulOptions,
+        source::{
+            deliver::{AHEAD, Claimed, Input, RETRY, deliver},
+            news::Listener,
         },
-        event_source::EventSource,
-        instances::{
-            engine::Engine,
-            frontend::{Frontend, Vip},
-            kept::{keep, read},
-            query::Query,
-        },
+        tiers::follow_tiers,
+        watch::leader::look_for_leader,
+    },
+    event_source::EventSource,
+    instances::{
+        engine::Engine,
+        frontend::{Frontend, Vip},
+        kept::{keep, read},
+        query::Query,
     },
 };
 

@@ -2,7 +2,9 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use crate::{runtime::here::Here, source::instances::instance::Instance};
+use shunt_runtime::Here;
+
+use crate::source::instances::instance::Instance;
 
 /// Place of the agent, in the catalog's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,41 +20,34 @@ use std::{
 use foldhash::quality::RandomState;
 use ipnet::IpNet;
 use shunt_model::{ClusterNodes, Conflict, Forwarding, RendererEvent, ServiceId, WorkloadId};
+use shunt_runtime::{
+    ByFamily, Circumstances, ClusterMonitor, Consequences, Contact, Fate, Pairs,
+    Pending as Waiting, Reports,
+};
 use tracing::warn;
 
-use crate::{
-    runtime::{
-        circumstances::Circumstances,
-        cluster_state::ClusterMonitor,
-        contact::Contact,
-        health::{ByFamily, Pending as Waiting},
-        outcome::{Consequences, Fate},
-        pairs::Pairs,
-        reports::Reports,
+use crate::source::kubernetes::{
+    failures::{Failures, General, Topic},
+    links::{CustomLinks, Links},
+    machines::Machines,
+    node_ports::NodePortAddresses,
+    notices::outbox::Outbox,
+    objects::{
+        endpoint_slice::EndpointSlice,
+        external_workload::{ExternalWorkload, Group},
+        node::{Node, PrimaryAddresses},
+        pod::Pod,
+        service::Service,
+        service_cidr::ServiceCidr,
     },
-    source::kubernetes::{
-        failures::{Failures, General, Topic},
-        links::{CustomLinks, Links},
-        machines::Machines,
-        node_ports::NodePortAddresses,
-        notices::outbox::Outbox,
-        objects::{
-            endpoint_slice::EndpointSlice,
-            external_workload::{ExternalWorkload, Group},
-            node::{Node, PrimaryAddresses},
-            pod::Pod,
-            service::Service,
-            service_cidr::ServiceCidr,
-        },
-        options::KubernetesOptions,
-        pending::Pending,
-        pods::Pods,
-        report::Reporter,
-        routes::{book::Book, change::RouteChange},
-        store::Store,
-        translate::view::{HostPorts, NodeView},
-        watch::step::Step,
-    },
+    options::KubernetesOptions,
+    pending::Pending,
+    pods::Pods,
+    report::Reporter,
+    routes::{book::Book, change::RouteChange},
+    store::Store,
+    translate::view::{HostPorts, NodeView},
+    watch::step::Step,
 };
 
 /// The source's name in reports.

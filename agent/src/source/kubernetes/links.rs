@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shunt_runtime::UnreadableObject;
 use tracing::{info, warn};
 
-use crate::{
-    runtime::cluster_state::UnreadableObject,
-    source::kubernetes::{
-        objects::custom::{CustomKind, Definition},
-        watch::step::{Step, UnreadableObjects},
-    },
+use crate::source::kubernetes::{
+    objects::custom::{CustomKind, Definition},
+    watch::step::{Step, UnreadableObjects},
 };
 
 /// State of a watch.

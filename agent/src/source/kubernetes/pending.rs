@@ -7,8 +7,9 @@ use std::{
 };
 
 use shunt_model::ServiceId;
+use shunt_runtime::Trigger;
 
-use crate::{runtime::circumstances::Trigger, source::kubernetes::store::Concerned};
+use crate::source::kubernetes::store::Concerned;
 
 /// Services in the order of their first change; what comes after it joins it.
 #[derive(Debug, Default)]

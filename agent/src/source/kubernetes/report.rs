@@ -3,12 +3,10 @@
 use std::{collections::HashSet, time::Instant};
 
 use shunt_model::ServiceId;
+use shunt_runtime::{ClusterMonitor, Limit};
 use tracing::warn;
 
-use crate::{
-    runtime::{cluster_state::ClusterMonitor, limit::Limit},
-    source::kubernetes::translate::problem::Problem,
-};
+use crate::source::kubernetes::translate::problem::Problem;
 
 /// Number of problems of a service that are shown. Its author decides how many there are.
 const SHOWN: usize = 20;

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ipnet::IpNet;
 use kube::Config;
-
+use shunt_runtime::{ClusterMonitor, Ending, EventQueue, Fate, Origin, fate};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -20,32 +20,23 @@ use tokio::{
 };
 use tracing::error;
 
-use crate::{
-    runtime::{
-        cluster_state::ClusterMonitor,
-        error::Ending,
-        origin::Origin,
-        outcome::{Fate, fate},
-        queue::EventQueue,
-    },
-    source::{
-        event_source::EventSource,
-        kubernetes::{
-            engine::{About, Change, Engine, Work},
-            notices::{outbox::Outbox, recorder::record},
-            objects::{custom::CustomKind, external_workload::Group},
-            options::{KubernetesOptions, LookupPods},
-            routes::change::{watch_meshes, watch_routes},
-            watch::{
-                client::{Access, ApiServerError},
-                defined::watch_while_defined,
-                kind::{
-                    EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods,
-                    Selectors, ServiceCidrs, Services,
-                },
-                pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
-                watcher::Watcher,
+use crate::source::{
+    event_source::EventSource,
+    kubernetes::{
+        engine::{About, Change, Engine, Work},
+        notices::{outbox::Outbox, recorder::record},
+        objects::{custom::CustomKind, external_workload::Group},
+        options::{KubernetesOptions, LookupPods},
+        routes::change::{watch_meshes, watch_routes},
+        watch::{
+            client::{Access, ApiServerError},
+            defined::watch_while_defined,
+            kind::{
+                EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods,
+                Selectors, ServiceCidrs, Services,
             },
+            pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
+            watcher::Watcher,
         },
     },
 };

@@ -8,16 +8,14 @@ use std::{
 
 use ipnet::IpNet;
 use shunt_model::ServiceId;
+use shunt_runtime::{IpFamily, Trigger};
 
-use crate::{
-    runtime::{circumstances::Trigger, ip_family::IpFamily},
-    source::kubernetes::{
-        objects::{
-            endpoint_slice::EndpointSlice, interner::Interner, node::Node, service::Service,
-            service_cidr::ServiceCidr,
-        },
-        watch::step::List,
+use crate::source::kubernetes::{
+    objects::{
+        endpoint_slice::EndpointSlice, interner::Interner, node::Node, service::Service,
+        service_cidr::ServiceCidr,
     },
+    watch::step::List,
 };
 
 /// Services by name, each with its slices; slices without a Service wait for it.

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant as Clock, SystemTime},
 };
 
+use shunt_runtime::give_way;
 use thiserror::Error;
 use tokio::{
     runtime::{self, Runtime},
@@ -14,16 +15,13 @@ use tokio::{
 };
 use tracing::info;
 
-use crate::{
-    runtime::priority::give_way,
-    source::local::{
-        checks::keep::{keep_asking, keep_time, reap},
-        options::LocalOptions,
-        registrar::{Registrar, ReloadError},
-        state::registry::Registry,
-        store::{Store, StoreError, Stored},
-        writer::{write_changes, write_last},
-    },
+use crate::source::local::{
+    checks::keep::{keep_asking, keep_time, reap},
+    options::LocalOptions,
+    registrar::{Registrar, ReloadError},
+    state::registry::Registry,
+    store::{Store, StoreError, Stored},
+    writer::{write_changes, write_last},
 };
 
 /// Registrations cannot be kept.

@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use shunt_api::view::{LocalApi, Untranslated};
+use shunt_runtime::LocalMonitor;
 
-use crate::{
-    runtime::local_monitor::LocalMonitor,
-    source::local::{
-        federation::shared::Federation,
-        registrar::{Registrar, Troubles},
-        source::{Progress, Shown},
-        state::status::Status,
-    },
+use crate::source::local::{
+    federation::shared::Federation,
+    registrar::{Registrar, Troubles},
+    source::{Progress, Shown},
+    state::status::Status,
 };
 
 /// Returns a view of the content of `registrar`, which is served at `address` and kept in the file at `state`,

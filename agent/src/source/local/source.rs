@@ -14,6 +14,9 @@ use std::{
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::ServiceId;
+use shunt_runtime::{
+    Circumstances, Contact, Ending, EventQueue, Fate, Here, HereWatch, Origin, fate,
+};
 use thiserror::Error;
 use tokio::{
     sync::watch,
@@ -21,32 +24,21 @@ use tokio::{
 };
 use tracing::error;
 
-use crate::{
-    runtime::{
-        circumstances::Circumstances,
-        contact::Contact,
-        error::Ending,
-        here::{Here, HereWatch},
-        origin::Origin,
-        outcome::{Fate, fate},
-        queue::EventQueue,
+use crate::source::{
+    event_source::EventSource,
+    instances::{
+        configuration::parse::parse,
+        engine::{About, Engine, Work},
+        frontend::{Frontend, Vip},
+        kept::{keep, read},
+        place::Place,
+        query::{Query, QueryKind},
+        tier::{Datacenter, Via},
     },
-    source::{
-        event_source::EventSource,
-        instances::{
-            configuration::parse::parse,
-            engine::{About, Engine, Work},
-            frontend::{Frontend, Vip},
-            kept::{keep, read},
-            place::Place,
-            query::{Query, QueryKind},
-            tier::{Datacenter, Via},
-        },
-        local::{
-            federation::{shared::Federation, states::States},
-            instances::instances,
-            registrar::Registrar,
-        },
+    local::{
+        federation::{shared::Federation, states::States},
+        instances::instances,
+        registrar::Registrar,
     },
 };
 

@@ -11,7 +11,6 @@ use aya::{
     Pod,
     maps::{Map, MapData, MapError, SkStorage},
 };
-use shunt::{Agent, ApplyError};
 use shunt_common::{
     Counter,
     registry::{self, SOCKETS_ASKED, SOCKETS_BEFORE, SOCKETS_CONNECTED},
@@ -23,6 +22,7 @@ use shunt_datapath::{
 };
 use shunt_model::{Balancing, RenderError, RenderOptions, Renderer};
 use shunt_programs::Remembered;
+use shunt_runtime::{Agent, ApplyError};
 use shunt_tests::passing;
 
 use crate::{addresses, kernel::LONG};

@@ -11,28 +11,19 @@ use std::{
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::{ServiceId, unusable};
+use shunt_runtime::{Circumstances, Ending, EventQueue, Fate, Here, HereWatch, Origin, fate};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
-use crate::{
-    runtime::{
-        circumstances::Circumstances,
-        error::Ending,
-        here::{Here, HereWatch},
-        origin::Origin,
-        outcome::{Fate, fate},
-        queue::EventQueue,
-    },
-    source::{
-        consul::{identity::Identity, source::news::Listener, tiers::Tiered, watch::told::Told},
-        instances::{
-            engine::{About, Engine, Work},
-            kept::KeptAddresses,
-            place::Place,
-            query::Query,
-        },
+use crate::source::{
+    consul::{identity::Identity, source::news::Listener, tiers::Tiered, watch::told::Told},
+    instances::{
+        engine::{About, Engine, Work},
+        kept::KeptAddresses,
+        place::Place,
+        query::Query,
     },
 };
 

@@ -6,26 +6,20 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use shunt_runtime::{ConsulMonitor, ConsulState, Contact, Reports, StaleWatch};
 use tracing::{info, warn};
 
-use crate::{
-    runtime::{
-        consul_state::{ConsulMonitor, ConsulState, StaleWatch},
-        contact::Contact,
-        reports::Reports,
+use crate::source::{
+    consul::{
+        http::error::AskError,
+        watch::told::{News, Reason, Told, Topic, Trouble},
     },
-    source::{
-        consul::{
-            http::error::AskError,
-            watch::told::{News, Reason, Told, Topic, Trouble},
-        },
-        instances::{
-            engine::Engine,
-            instance::Instance,
-            query::{Query, QueryKind},
-            settle::settling,
-            tier::Datacenter,
-        },
+    instances::{
+        engine::Engine,
+        instance::Instance,
+        query::{Query, QueryKind},
+        settle::settling,
+        tier::Datacenter,
     },
 };
 

@@ -2,20 +2,16 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use crate::{
-    runtime::{
-        consul_state::KnownGateway,
-        health::{ByFamily, Pending},
-    },
-    source::{
-        consul::source::news::{Listener, shown},
-        instances::{
-            engine::Engine,
-            frontend::NAMESPACE,
-            instance::CheckStatus,
-            query::{Query, QueryKind},
-            tier::{Datacenter, GATEWAYS},
-        },
+use shunt_runtime::{ByFamily, KnownGateway, Pending};
+
+use crate::source::{
+    consul::source::news::{Listener, shown},
+    instances::{
+        engine::Engine,
+        frontend::NAMESPACE,
+        instance::CheckStatus,
+        query::{Query, QueryKind},
+        tier::{Datacenter, GATEWAYS},
     },
 };
 

@@ -5,18 +5,16 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{
-    runtime::{consul_state::ConsulMonitor, outcome::Consequences, reports::Reports},
-    source::{
-        consul::{
-            http::error::AskError,
-            source::news::Listener,
-            watch::told::{News, Reason, Told, Topic, Trouble},
-        },
-        instances::{
-            configuration::parse::parse, engine::Engine, instance::Instance, place::Place,
-            query::Query,
-        },
+use shunt_runtime::{Consequences, ConsulMonitor, Reports};
+
+use crate::source::{
+    consul::{
+        http::error::AskError,
+        source::news::Listener,
+        watch::told::{News, Reason, Told, Topic, Trouble},
+    },
+    instances::{
+        configuration::parse::parse, engine::Engine, instance::Instance, place::Place, query::Query,
     },
 };
 

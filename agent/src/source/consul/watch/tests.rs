@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use shunt_runtime::ConsulMonitor;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -15,23 +16,20 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{
-    runtime::consul_state::ConsulMonitor,
-    source::{
-        consul::{
-            exports::keep_registered,
-            http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
-            watch::{
-                pace::Pace,
-                path::{Heard, Taken, follow},
-                told::{News, Reason, Told, Topic},
-                watcher::{Wake, Watcher},
-            },
+use crate::source::{
+    consul::{
+        exports::keep_registered,
+        http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
+        watch::{
+            pace::Pace,
+            path::{Heard, Taken, follow},
+            told::{News, Reason, Told, Topic},
+            watcher::{Wake, Watcher},
         },
-        instances::{
-            query::{Query, QueryKind},
-            tier::Datacenter,
-        },
+    },
+    instances::{
+        query::{Query, QueryKind},
+        tier::Datacenter,
     },
 };
 

@@ -3,12 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use shunt_model::ServiceId;
+use shunt_runtime::{Consequences, Fate};
 use tracing::warn;
 
-use crate::{
-    runtime::outcome::{Consequences, Fate},
-    source::instances::engine::{About, Engine},
-};
+use crate::source::instances::engine::{About, Engine};
 
 /// Prefix of the problem of a service whose event had no effect.
 const LAST_CHANGE: &str = "its last change: ";

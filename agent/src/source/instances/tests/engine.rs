@@ -3,16 +3,14 @@
 use std::time::{Duration, Instant};
 
 use shunt_model::RendererEvent;
+use shunt_runtime::Consequences;
 
-use crate::{
-    runtime::outcome::Consequences,
-    source::instances::{
-        configuration::parse::parse,
-        engine::{About, Engine, Work},
-        query::{Query, QueryKind},
-        tests::world::{instance, place},
-        tier::{Datacenter, Tier},
-    },
+use crate::source::instances::{
+    configuration::parse::parse,
+    engine::{About, Engine, Work},
+    query::{Query, QueryKind},
+    tests::world::{instance, place},
+    tier::{Datacenter, Tier},
 };
 
 const TWO: &str = r#"

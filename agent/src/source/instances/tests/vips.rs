@@ -1,17 +1,17 @@
 //! Addresses that instances have.
 
-use crate::{
-    runtime::outcome::Consequences,
-    source::instances::{
-        engine::{Engine, Work},
-        instance::Instance,
-        query::Query,
-        tests::world::{frontend_at, instance, place},
-        tier::Datacenter,
-    },
-};
-use shunt_model::RendererEvent;
 use std::time::Instant;
+
+use shunt_model::RendererEvent;
+use shunt_runtime::Consequences;
+
+use crate::source::instances::{
+    engine::{Engine, Work},
+    instance::Instance,
+    query::Query,
+    tests::world::{frontend_at, instance, place},
+    tier::Datacenter,
+};
 
 /// The engine of one frontend.
 struct World {

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use shunt_runtime::ClusterNode;
 use tracing::{error, info};
 
-use crate::{
-    runtime::cluster_state::ClusterNode,
-    source::kubernetes::{
-        engine::{Engine, take::follow},
-        objects::node::Node,
-        store::Concerned,
-        translate::view::NodeView,
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::{Engine, take::follow},
+    objects::node::Node,
+    store::Concerned,
+    translate::view::NodeView,
+    watch::step::Step,
 };
 
 impl Engine {

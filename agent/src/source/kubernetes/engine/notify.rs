@@ -6,17 +6,12 @@ use std::{
 };
 
 use shunt_model::{Conflict, ServiceId};
+use shunt_runtime::{Listener, Listeners, pair_of};
 
-use crate::{
-    runtime::{
-        listeners::{Listener, Listeners},
-        pairs::pair_of,
-    },
-    source::kubernetes::{
-        engine::{About, Engine},
-        notices::notice::{Notice, Subject},
-        translate::problem::Problem,
-    },
+use crate::source::kubernetes::{
+    engine::{About, Engine},
+    notices::notice::{Notice, Subject},
+    translate::problem::Problem,
 };
 
 impl Engine {

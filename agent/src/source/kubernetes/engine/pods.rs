@@ -3,22 +3,20 @@
 use std::sync::Arc;
 
 use shunt_model::RendererEvent;
+use shunt_runtime::Circumstances;
 
-use crate::{
-    runtime::circumstances::Circumstances,
-    source::kubernetes::{
-        engine::{
-            About, Engine, Work,
-            take::{follow, heard},
-        },
-        failures::General,
-        links::Link,
-        objects::{
-            external_workload::{ExternalWorkload, Group},
-            pod::Pod,
-        },
-        watch::step::Step,
+use crate::source::kubernetes::{
+    engine::{
+        About, Engine, Work,
+        take::{follow, heard},
     },
+    failures::General,
+    links::Link,
+    objects::{
+        external_workload::{ExternalWorkload, Group},
+        pod::Pod,
+    },
+    watch::step::Step,
 };
 
 impl Engine {

@@ -2,18 +2,16 @@
 
 use std::time::{Instant, SystemTime};
 
+use shunt_runtime::ClusterMonitor;
 use tracing::info;
 
-use crate::{
-    runtime::cluster_state::ClusterMonitor,
-    source::kubernetes::{
-        engine::{Change, Engine},
-        links::Link,
-        objects::{endpoint_slice::EndpointSlice, service::Service, service_cidr::ServiceCidr},
-        store::Concerned,
-        translate::view::NodeView,
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::{Change, Engine},
+    links::Link,
+    objects::{endpoint_slice::EndpointSlice, service::Service, service_cidr::ServiceCidr},
+    store::Concerned,
+    translate::view::NodeView,
+    watch::step::Step,
 };
 
 impl Engine {

@@ -7,18 +7,13 @@ use std::{
 };
 
 use shunt_model::{NodePortUpdate, RendererEvent, Service as ModelService, ServiceId, Snapshot};
+use shunt_runtime::{Circumstances, HealthCheck, HealthCheckChange, Trigger};
 
-use crate::{
-    runtime::{
-        circumstances::{Circumstances, Trigger},
-        health_checks::{HealthCheck, HealthCheckChange},
-    },
-    source::kubernetes::{
-        engine::{About, Engine, Work},
-        failures::General,
-        pending::Changed,
-        translate::service::{Translation, translate},
-    },
+use crate::source::kubernetes::{
+    engine::{About, Engine, Work},
+    failures::General,
+    pending::Changed,
+    translate::service::{Translation, translate},
 };
 
 impl Engine {

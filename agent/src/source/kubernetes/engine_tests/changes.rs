@@ -1,14 +1,12 @@
 //! Changes after the first event are sent, each service by itself.
 
 use serde_json::json;
+use shunt_runtime::Consequences;
 
 use super::world::{World, node, service, slice, word};
-use crate::{
-    runtime::outcome::Consequences,
-    source::kubernetes::{
-        engine::{Change, Work},
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    watch::step::Step,
 };
 
 #[test]

@@ -3,16 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use shunt_runtime::{HealthCheck, HealthCheckChange, IpFamily, Trigger};
 
 use super::world::{World, service, slice_of};
-use crate::{
-    runtime::{
-        circumstances::Trigger,
-        health_checks::{HealthCheck, HealthCheckChange},
-        ip_family::IpFamily,
-    },
-    source::kubernetes::{engine::Change, watch::step::Step},
-};
+use crate::source::kubernetes::{engine::Change, watch::step::Step};
 
 /// The annotation of a slice whose change goes back to this time.
 fn at(time: SystemTime) -> Value {

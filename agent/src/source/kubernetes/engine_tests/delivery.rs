@@ -2,19 +2,17 @@
 
 use futures_util::FutureExt as _;
 use serde_json::json;
+use shunt_runtime::{Acceptance, queue};
 use tokio::{
     sync::{mpsc, watch},
     task::yield_now,
 };
 
 use super::world::{World, service};
-use crate::{
-    runtime::{outcome::Acceptance, queue::queue},
-    source::kubernetes::{
-        engine::Change,
-        source::{Wishes, deliver},
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::Change,
+    source::{Wishes, deliver},
+    watch::step::Step,
 };
 
 #[tokio::test]

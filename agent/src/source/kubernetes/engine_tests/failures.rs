@@ -7,16 +7,13 @@ use std::{
 };
 
 use serde_json::json;
-
 use shunt_model::ServiceId;
+use shunt_runtime::Consequences;
 
 use super::world::{World, service, slice, word};
-use crate::{
-    runtime::outcome::Consequences,
-    source::kubernetes::{
-        engine::{Change, Work},
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    watch::step::Step,
 };
 
 const CREATED: &str = "2026-01-01T00:00:00Z";

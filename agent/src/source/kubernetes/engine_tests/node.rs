@@ -4,14 +4,12 @@ use std::net::IpAddr;
 
 use serde_json::json;
 use shunt_model::RendererEvent;
+use shunt_runtime::Consequences;
 
 use super::world::{World, node, service, slice_of};
-use crate::{
-    runtime::outcome::Consequences,
-    source::kubernetes::{
-        engine::{Change, Work},
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    watch::step::Step,
 };
 
 #[test]

@@ -4,18 +4,12 @@ use std::{net::IpAddr, sync::Arc};
 
 use serde_json::json;
 use shunt_model::{Conflict, FrontendKey, Precedence, Protocol, ServiceId};
+use shunt_runtime::{Consequences, Listener, ListenerState, Listeners, Told};
 
 use super::world::{World, service, slice};
-use crate::{
-    runtime::{
-        listeners::{Listener, ListenerState, Listeners},
-        meters::Told,
-        outcome::Consequences,
-    },
-    source::kubernetes::{
-        engine::{Change, Work},
-        notices::notice::Notice,
-    },
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    notices::notice::Notice,
 };
 
 const CREATED: &str = "2026-01-01T00:00:00Z";

@@ -2,16 +2,14 @@
 
 use serde_json::{Value, json};
 use shunt_model::{RendererEvent, SplitTarget};
+use shunt_runtime::Consequences;
 
 use super::world::{World, service};
-use crate::{
-    runtime::outcome::Consequences,
-    source::kubernetes::{
-        engine::{Change, Work},
-        objects::{custom::CustomKind, reference_grant::ReferenceGrant, route::Route},
-        routes::change::RouteChange,
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    objects::{custom::CustomKind, reference_grant::ReferenceGrant, route::Route},
+    routes::change::RouteChange,
+    watch::step::Step,
 };
 
 /// Returns a world whose cluster defines all kinds, with these services, all of which were sent.

@@ -4,24 +4,17 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
 use shunt_model::{Forwarding, RendererEvent, Snapshot, WorkloadUpdate};
+use shunt_runtime::{Circumstances, ClusterMonitor, ClusterState, Consequences, Reports};
 use tokio::sync::mpsc::Receiver;
 
-use crate::{
-    runtime::{
-        circumstances::Circumstances,
-        cluster_state::{ClusterMonitor, ClusterState},
-        outcome::Consequences,
-        reports::Reports,
-    },
-    source::kubernetes::{
-        ApiServer, EndpointSlice, KubernetesOptions, Limits, LookupPods, Node, NodePortAddresses,
-        Service,
-        engine::{Change, Engine, Work},
-        notices::{notice::Notice, outbox::Outbox},
-        objects::custom::{CustomKind, Definition},
-        routes::change::RouteChange,
-        watch::step::Step,
-    },
+use crate::source::kubernetes::{
+    ApiServer, EndpointSlice, KubernetesOptions, Limits, LookupPods, Node, NodePortAddresses,
+    Service,
+    engine::{Change, Engine, Work},
+    notices::{notice::Notice, outbox::Outbox},
+    objects::custom::{CustomKind, Definition},
+    routes::change::RouteChange,
+    watch::step::Step,
 };
 
 /// An engine on the node `here`.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use shunt_runtime::{Reports, Told};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tracing::debug;
 
-use crate::{
-    runtime::{meters::Told, reports::Reports},
-    source::kubernetes::notices::notice::Notice,
-};
+use crate::source::kubernetes::notices::notice::Notice;
 
 /// Number of notices that may wait for the API server.
 const AHEAD: usize = 64;

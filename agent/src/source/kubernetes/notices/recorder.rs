@@ -7,15 +7,13 @@ use std::{
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use shunt_runtime::{Limit, Reports, Told};
 use tokio::{sync::mpsc::Receiver, time::timeout};
 use tracing::{debug, warn};
 
-use crate::{
-    runtime::{limit::Limit, meters::Told, reports::Reports},
-    source::kubernetes::notices::{
-        notice::{Notice, Subject},
-        publisher::{Publisher, Said},
-    },
+use crate::source::kubernetes::notices::{
+    notice::{Notice, Subject},
+    publisher::{Publisher, Said},
 };
 
 /// The controller that Events are from.

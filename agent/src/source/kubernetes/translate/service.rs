@@ -5,20 +5,18 @@ use std::{collections::HashSet, net::IpAddr, sync::Arc, time::UNIX_EPOCH};
 use shunt_model::{
     Overrides, Seniority, Service as ModelService, ServicePort, TrafficPolicy, unusable,
 };
+use shunt_runtime::HealthCheck;
 
-use crate::{
-    runtime::health_checks::HealthCheck,
-    source::kubernetes::{
-        objects::{
-            endpoint_slice::EndpointSlice,
-            service::{Service, ServiceKind},
-        },
-        translate::{
-            endpoints::{Slices, endpoints},
-            frontends::{Addresses, ports},
-            problem::Problem,
-            view::{Limits, NodeView},
-        },
+use crate::source::kubernetes::{
+    objects::{
+        endpoint_slice::EndpointSlice,
+        service::{Service, ServiceKind},
+    },
+    translate::{
+        endpoints::{Slices, endpoints},
+        frontends::{Addresses, ports},
+        problem::Problem,
+        view::{Limits, NodeView},
     },
 };
 

@@ -10,18 +10,16 @@ use kube::{
     client::{ClientBuilder, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use shunt_runtime::Reports;
 use thiserror::Error;
 use tower::{BoxError, ServiceBuilder, layer::layer_fn};
 use tracing::warn;
 
-use crate::{
-    runtime::reports::Reports,
-    source::kubernetes::watch::{
-        connector::Connector,
-        measured::Measured,
-        retry_after::RetryAfter,
-        token::{TokenFile, WithToken},
-    },
+use crate::source::kubernetes::watch::{
+    connector::Connector,
+    measured::Measured,
+    retry_after::RetryAfter,
+    token::{TokenFile, WithToken},
 };
 
 /// Longest time to make a connection.

@@ -8,9 +8,8 @@ use std::{
 };
 
 use hyper::{Method, Request, Response, StatusCode};
+use shunt_runtime::Reports;
 use tower::Service;
-
-use crate::runtime::reports::Reports;
 
 /// A client's inner service, each request of which is measured.
 #[derive(Debug, Clone)]

@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Value};
+use shunt_runtime::GoDuration;
 use thiserror::Error;
-
-use crate::runtime::go_duration::GoDuration;
 
 /// A definition cannot be read. Its text names the field, and what it has to be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -1,19 +1,17 @@
 //! The federation, on a thread of its own.
 
+use shunt_runtime::give_way;
 use tokio::runtime::{self, Runtime};
 use tracing::info;
 
-use crate::{
-    runtime::priority::give_way,
-    source::local::{
-        federation::{
-            options::{FederationError, FederationOptions},
-            shared::Federation,
-            sync::{pull, push},
-        },
-        registrar::Registrar,
-        source::OfferedFrontends,
+use crate::source::local::{
+    federation::{
+        options::{FederationError, FederationOptions},
+        shared::Federation,
+        sync::{pull, push},
     },
+    registrar::Registrar,
+    source::OfferedFrontends,
 };
 
 /// The part of the agent that takes part in the federation. Dropping it ends that.

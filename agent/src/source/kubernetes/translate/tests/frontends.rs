@@ -4,14 +4,12 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use shunt_model::{Forwarding, Protocol, Selection, TrafficPolicy};
+use shunt_runtime::HealthCheck;
 
 use super::world::World;
-use crate::{
-    runtime::health_checks::HealthCheck,
-    source::kubernetes::translate::{
-        problem::Problem,
-        view::{Daemon, Limits},
-    },
+use crate::source::kubernetes::translate::{
+    problem::Problem,
+    view::{Daemon, Limits},
 };
 
 fn texts<T: ToString>(list: &[T]) -> Vec<String> {
