@@ -8,7 +8,6 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use shunt::{Input, read_lines};
 use shunt_api::{
     message::encode,
     proto::{
@@ -17,6 +16,7 @@ use shunt_api::{
     },
 };
 use shunt_model::{Escaped, Line, LineError, LineFault};
+use shunt_source::{Input, read_lines};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use shunt::Input;
 use shunt_api::view::Frontend;
 use shunt_model::{Line, LineFault, Lines, Renderer, RendererEvent};
 use shunt_runtime::{Circumstances, HeldEvents, Origin};
+use shunt_source::Input;
 
 use crate::cli::{
     flags::node::NodeArgs,

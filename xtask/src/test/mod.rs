@@ -23,7 +23,7 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 12] = [
+const QUICK: [&str; 13] = [
     "shunt",
     "shunt-api",
     "shunt-common",
@@ -33,6 +33,7 @@ const QUICK: [&str; 12] = [
     "shunt-machine",
     "shunt-model",
     "shunt-runtime",
+    "shunt-source",
     "shunt-toolchain",
     "shunt-trace",
     "xtask",

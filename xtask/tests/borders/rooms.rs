@@ -193,6 +193,16 @@ pub(crate) const CRATES: &[Crate] = &[
         ],
     },
     Crate {
+        folder: "agent/source/src",
+        rooms: &[
+            room("file", &["event_source", "reader"]),
+            room("socket", &["event_source"]),
+            room("event_source", &[]),
+            room("reader", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/api/src",
         rooms: &[
             room("view", &["message", "proto"]),

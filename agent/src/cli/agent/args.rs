@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use anyhow::Result;
 use clap::Args;
-use shunt::Input;
 use shunt_datapath::{PacketLog, RejectLimit};
+use shunt_source::Input;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{

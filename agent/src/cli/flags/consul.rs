@@ -4,11 +4,9 @@ use std::{env, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use shunt::{
-    EventSource as _,
-    consul::{ConsulAddress, ConsulOptions, ConsulSource},
-};
+use shunt::consul::{ConsulAddress, ConsulOptions, ConsulSource};
 use shunt_runtime::{EventQueue, HereWatch};
+use shunt_source::EventSource as _;
 
 use crate::cli::flags::duration::Seconds;
 

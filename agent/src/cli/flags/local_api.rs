@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use shunt::{
-    EventSource as _, HttpChecks, Keeper, LocalApiServer, LocalNode, LocalOptions, LocalSource,
-    ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
+    HttpChecks, Keeper, LocalApiServer, LocalNode, LocalOptions, LocalSource, ServeAddress,
+    ServeListener, Shown, host_addresses, local_monitor,
 };
 use shunt_runtime::{EventQueue, HereWatch};
+use shunt_source::EventSource as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 

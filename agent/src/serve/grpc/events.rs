@@ -12,14 +12,12 @@ use shunt_api::{
 };
 use shunt_model::{EventError, Fault, RendererEvent};
 use shunt_runtime::{Acceptance, Outcome};
+use shunt_source::Calls;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use crate::{
-    serve::grpc::status_code::{ending, refused},
-    source::socket::Calls,
-};
+use crate::serve::grpc::status_code::{ending, refused};
 
 /// Number of answers of a stream that wait for its client before the next event does.
 const AHEAD: usize = 64;

@@ -14,6 +14,7 @@ use shunt_api::{
     },
 };
 use shunt_runtime::{Inspector, give_way};
+use shunt_source::Calls;
 use tokio::{
     net::UnixListener,
     runtime::{self, Runtime},
@@ -22,17 +23,14 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::error;
 
-use crate::{
-    serve::{
-        grpc::{
-            control::ControlService,
-            events::EventsService,
-            inspection::InspectionService,
-            socket::{Shared, keep},
-        },
-        socket_file::SocketFile,
+use crate::serve::{
+    grpc::{
+        control::ControlService,
+        events::EventsService,
+        inspection::InspectionService,
+        socket::{Shared, keep},
     },
-    source::socket::Calls,
+    socket_file::SocketFile,
 };
 
 /// Threads: while one decodes a large message, others answer.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use shunt_runtime::{ConsulMonitor, Ending, EventQueue, HereWatch};
+use shunt_source::EventSource;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tracing::{error, info, warn};
 
@@ -29,7 +30,6 @@ use crate::source::{
         tiers::follow_tiers,
         watch::leader::look_for_leader,
     },
-    event_source::EventSource,
     instances::{
         engine::Engine,
         frontend::{Frontend, Vip},

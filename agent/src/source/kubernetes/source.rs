@@ -13,6 +13,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ipnet::IpNet;
 use kube::Config;
 use shunt_runtime::{ClusterMonitor, Ending, EventQueue, Fate, Origin, fate};
+use shunt_source::EventSource;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -20,24 +21,21 @@ use tokio::{
 };
 use tracing::error;
 
-use crate::source::{
-    event_source::EventSource,
-    kubernetes::{
-        engine::{About, Change, Engine, Work},
-        notices::{outbox::Outbox, recorder::record},
-        objects::{custom::CustomKind, external_workload::Group},
-        options::{KubernetesOptions, LookupPods},
-        routes::change::{watch_meshes, watch_routes},
-        watch::{
-            client::{Access, ApiServerError},
-            defined::watch_while_defined,
-            kind::{
-                EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods,
-                Selectors, ServiceCidrs, Services,
-            },
-            pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
-            watcher::Watcher,
+use crate::source::kubernetes::{
+    engine::{About, Change, Engine, Work},
+    notices::{outbox::Outbox, recorder::record},
+    objects::{custom::CustomKind, external_workload::Group},
+    options::{KubernetesOptions, LookupPods},
+    routes::change::{watch_meshes, watch_routes},
+    watch::{
+        client::{Access, ApiServerError},
+        defined::watch_while_defined,
+        kind::{
+            EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods, Selectors,
+            ServiceCidrs, Services,
         },
+        pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
+        watcher::Watcher,
     },
 };
 

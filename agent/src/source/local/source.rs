@@ -17,6 +17,7 @@ use shunt_model::ServiceId;
 use shunt_runtime::{
     Circumstances, Contact, Ending, EventQueue, Fate, Here, HereWatch, Origin, fate,
 };
+use shunt_source::EventSource;
 use thiserror::Error;
 use tokio::{
     sync::watch,
@@ -25,7 +26,6 @@ use tokio::{
 use tracing::error;
 
 use crate::source::{
-    event_source::EventSource,
     instances::{
         configuration::parse::parse,
         engine::{About, Engine, Work},

@@ -12,7 +12,7 @@ use std::{
 use shunt_model::{EventError, RendererEvent};
 use shunt_runtime::{Acceptance, ApplyError, Ending, EventQueue, Origin};
 
-use crate::source::event_source::EventSource;
+use crate::event_source::EventSource;
 
 /// The calls at the agent's socket. The server of the socket puts them in.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::{
 use shunt_model::{Line, LineError, LineFault};
 use shunt_runtime::{Ending, EventQueue, Origin};
 
-use crate::source::{event_source::EventSource, reader::read_lines};
+use crate::{event_source::EventSource, reader::read_lines};
 
 /// A large resync should not take a system call for every few kilobytes.
 const BUFFER_BYTES: usize = 256 * 1024;
