@@ -6,15 +6,9 @@
 
 #![forbid(unsafe_code)]
 
-mod controllers;
 mod host;
 mod serve;
 mod source;
-
-/// Services of a Kubernetes cluster.
-pub mod kubernetes {
-    pub use crate::source::kubernetes::*;
-}
 
 /// Services of a Consul catalog.
 pub mod consul {
@@ -22,11 +16,6 @@ pub mod consul {
 }
 
 pub use self::{
-    controllers::{
-        controller::Controller,
-        options::{ControllerOptions, LeaseOptions},
-        workloads::options::{ProbeLimits, ProbeOptions, RangeOptions, WorkloadOptions},
-    },
     host::{
         addresses::host_addresses,
         capabilities::missing_capabilities,

@@ -11,9 +11,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt::{
-    Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions, RangeOptions,
-    WorkloadOptions, kubernetes::ApiServer, raise_open_files, serve_controller,
+use shunt::{raise_open_files, serve_controller};
+use shunt_kubernetes::{
+    ApiServer, Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions,
+    RangeOptions, WorkloadOptions,
 };
 use tokio::runtime::Builder;
 use tracing::info;

@@ -4,14 +4,11 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
+use shunt_kubernetes::{Controller, ControllerMeters, WorkloadMeters};
 use shunt_runtime::{Listener, Reports};
 use tracing::debug;
 
 use crate::{
-    controllers::{
-        controller::Controller,
-        meters::{ControllerMeters, WorkloadMeters},
-    },
     host::process::ProcessUse,
     serve::{
         http::{

@@ -2,5 +2,4 @@
 
 pub(crate) mod consul;
 pub(crate) mod instances;
-pub(crate) mod kubernetes;
 pub(crate) mod local;

@@ -9,7 +9,7 @@ use std::{
 
 use ipnet::IpNet;
 use serde::Deserialize;
-use shunt::kubernetes::{EndpointSlice, Service};
+use shunt_kubernetes::{EndpointSlice, Service};
 use shunt_model::{FrontendKey, Protocol};
 
 /// A state of a cluster, and flows on one of its nodes.

@@ -1,6 +1,6 @@
 //! All rows through source and renderer.
 
-use shunt::kubernetes::Address;
+use shunt_kubernetes::Address;
 
 use crate::{
     cases::cases,

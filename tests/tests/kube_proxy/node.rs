@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use shunt::kubernetes::{HostPorts, Limits, NodeView, PrimaryAddresses, translate};
+use shunt_kubernetes::{HostPorts, Limits, NodeView, PrimaryAddresses, translate};
 use shunt_model::{
     Backend, Clients, Frontend, FrontendKind, Refusal, RenderOptions, Renderer, RendererEvent,
     Snapshot,

@@ -50,7 +50,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ("agent/src/cli/top", &["end_to_end top"]),
     ("agent/src/cli/trace.rs", &["end_to_end trace"]),
     (
-        "agent/src/controllers",
+        "agent/kubernetes/src/controllers",
         &[
             "kubernetes controller",
             "kubernetes workload",
@@ -71,10 +71,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ),
     ("agent/src/serve/ui", &["end_to_end page", "end_to_end ui"]),
     ("agent/src/source/consul", &["consul "]),
-    (
-        "agent/src/source/kubernetes",
-        &["kubernetes ", "kube_proxy "],
-    ),
+    ("agent/kubernetes/src", &["kubernetes ", "kube_proxy "]),
     ("agent/src/source/local", &["end_to_end local_api"]),
     (
         "deploy",

@@ -23,13 +23,14 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 13] = [
+const QUICK: [&str; 14] = [
     "shunt",
     "shunt-api",
     "shunt-common",
     "shunt-datapath",
     "shunt-files",
     "shunt-image",
+    "shunt-kubernetes",
     "shunt-machine",
     "shunt-model",
     "shunt-runtime",

@@ -61,11 +61,9 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "agent/src",
         rooms: &[
-            room("cli", &["serve", "controllers", "source", "host"]),
+            room("cli", &["serve", "source", "host"]),
             // Metrics show the process beside the agent.
-            room("serve", &["controllers", "source", "host"]),
-            // They follow a cluster as a source does, and write to it.
-            room("controllers", &["source"]),
+            room("serve", &["source", "host"]),
             // A source knows the queue of events and nothing else.
             room("source", &[]),
             room("host", &[]),
@@ -203,6 +201,53 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[],
     },
     Crate {
+        folder: "agent/kubernetes/src",
+        rooms: &[
+            room(
+                "source",
+                &["engine", "notices", "options", "routes", "watch", "objects"],
+            ),
+            room(
+                "engine",
+                &[
+                    "failures",
+                    "machines",
+                    "pending",
+                    "links",
+                    "notices",
+                    "options",
+                    "pods",
+                    "report",
+                    "routes",
+                    "store",
+                    "node_ports",
+                    "translate",
+                    "watch",
+                    "objects",
+                ],
+            ),
+            room(
+                "controllers",
+                &["links", "notices", "routes", "watch", "objects"],
+            ),
+            room("failures", &["store"]),
+            room("machines", &["pods", "watch", "objects"]),
+            room("pending", &["store"]),
+            room("links", &["watch", "objects"]),
+            room("notices", &["translate"]),
+            room("options", &["node_ports", "translate", "watch"]),
+            room("pods", &["watch", "objects"]),
+            room("report", &["translate"]),
+            room("routes", &["translate", "watch", "objects"]),
+            room("store", &["watch", "objects"]),
+            room("node_ports", &["objects"]),
+            room("translate", &["objects"]),
+            room("watch", &["objects"]),
+            room("objects", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/api/src",
         rooms: &[
             room("view", &["message", "proto"]),
@@ -301,6 +346,8 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ("ratatui", &["agent/src/cli/top"]),
     // Sources and serving know the runtime, never the datapath.
     ("shunt_datapath", &["agent/src/cli", "agent/runtime"]),
+    // A source is joined with the agent in one place, and knows no other.
+    ("shunt_kubernetes", &["agent/src/cli", "agent/src/serve"]),
     (
         "toml",
         &[
@@ -332,17 +379,11 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
         "fnv",
         &[
             "agent/src/source/consul",
-            "agent/src/source/kubernetes/notices",
+            "agent/kubernetes/src/notices",
             "agent/src/source/local",
         ],
     ),
-    (
-        "kube",
-        &["agent/src/source/kubernetes", "agent/src/controllers"],
-    ),
-    ("kube_lease_manager", &["agent/src/controllers"]),
-    (
-        "k8s_openapi",
-        &["agent/src/source/kubernetes", "agent/src/controllers"],
-    ),
+    ("kube", &["agent/kubernetes"]),
+    ("kube_lease_manager", &["agent/kubernetes/src/controllers"]),
+    ("k8s_openapi", &["agent/kubernetes"]),
 ];

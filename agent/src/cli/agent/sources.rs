@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, future::pending, net::IpAddr, path::PathBuf, sy
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
-use shunt::{host_addresses, kubernetes::KubernetesSource};
+use shunt::host_addresses;
 use shunt_datapath::{InterfaceWatch, KnownRoutes, TableSizes};
+use shunt_kubernetes::KubernetesSource;
 use shunt_runtime::{ClusterMonitor, EventQueue, Here, HereWatch};
 use shunt_source::{Calls, EventSource as _, FileSource, Input, SocketSource};
 use tokio::sync::watch;

@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Error, Result};
 use clap::{Args, ValueEnum};
-use shunt::kubernetes::{
+use shunt_datapath::{Families, TableSizes};
+use shunt_kubernetes::{
     ApiServer, KubernetesOptions, Limits, LookupPods, NodePortAddresses, node_name,
 };
-use shunt_datapath::{Families, TableSizes};
 use shunt_model::Forwarding;
 
 use crate::cli::flags::switch::Switch;
