@@ -8,12 +8,6 @@
 
 mod host;
 mod serve;
-mod source;
-
-/// Services of a Consul catalog.
-pub mod consul {
-    pub use crate::source::consul::*;
-}
 
 pub use self::{
     host::{
@@ -41,21 +35,5 @@ pub use self::{
             settings::UiSettings,
             token::{UiToken, UiTokenError},
         },
-    },
-    source::local::{
-        definition::file::DefinitionError,
-        federation::{
-            keep::FederationKeeper,
-            options::{FederationError, FederationOptions},
-            shared::Federation,
-            token::TokenError,
-        },
-        keeper::{KeepError, Keeper},
-        limits::HttpChecks,
-        monitor::local_monitor,
-        options::LocalOptions,
-        registrar::{LocalNode, Registrar, ReloadError},
-        source::{FrontendsError, LocalSource, OfferedFrontends, Shown},
-        store::StoreError,
     },
 };

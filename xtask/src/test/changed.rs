@@ -70,9 +70,9 @@ const ROOMS: [(&str, &[&str]); 23] = [
         ],
     ),
     ("agent/src/serve/ui", &["end_to_end page", "end_to_end ui"]),
-    ("agent/src/source/consul", &["consul "]),
+    ("agent/catalog/src/consul", &["consul "]),
     ("agent/kubernetes/src", &["kubernetes ", "kube_proxy "]),
-    ("agent/src/source/local", &["end_to_end local_api"]),
+    ("agent/catalog/src/local", &["end_to_end local_api"]),
     (
         "deploy",
         &[
@@ -297,7 +297,7 @@ mod tests {
     fn a_room_reaches_its_own_tests() {
         let cases = [
             (
-                "agent/src/source/consul/catalog.rs",
+                "agent/catalog/src/consul/catalog.rs",
                 "consul leader::x",
                 "kubernetes pods::x",
             ),

@@ -23,9 +23,10 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 14] = [
+const QUICK: [&str; 15] = [
     "shunt",
     "shunt-api",
+    "shunt-catalog",
     "shunt-common",
     "shunt-datapath",
     "shunt-files",

@@ -61,11 +61,9 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "agent/src",
         rooms: &[
-            room("cli", &["serve", "source", "host"]),
+            room("cli", &["serve", "host"]),
             // Metrics show the process beside the agent.
-            room("serve", &["source", "host"]),
-            // A source knows the queue of events and nothing else.
-            room("source", &[]),
+            room("serve", &["host"]),
             room("host", &[]),
         ],
         values: &[],
@@ -248,6 +246,15 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[],
     },
     Crate {
+        folder: "agent/catalog/src",
+        rooms: &[
+            room("consul", &["instances"]),
+            room("local", &["instances"]),
+            room("instances", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/api/src",
         rooms: &[
             room("view", &["message", "proto"]),
@@ -349,13 +356,17 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     // A source is joined with the agent in one place, and knows no other.
     ("shunt_kubernetes", &["agent/src/cli", "agent/src/serve"]),
     (
+        "shunt_catalog",
+        &["agent/src/cli", "agent/src/serve/local_api"],
+    ),
+    (
         "toml",
         &[
-            "agent/src/source/instances/configuration",
+            "agent/catalog/src/instances/configuration",
             "agent/src/cli/config",
         ],
     ),
-    ("tokio_rustls", &["agent/src/source/consul/http"]),
+    ("tokio_rustls", &["agent/catalog/src/consul/http"]),
     ("tonic", &["agent/api", "agent/src/serve", "agent/src/cli"]),
     (
         "tonic_health",
@@ -372,15 +383,15 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ),
     (
         "percent_encoding",
-        &["agent/src/serve/local_api", "agent/src/source/consul"],
+        &["agent/src/serve/local_api", "agent/catalog/src/consul"],
     ),
     // The same hash of all agents and versions.
     (
         "fnv",
         &[
-            "agent/src/source/consul",
+            "agent/catalog/src/consul",
             "agent/kubernetes/src/notices",
-            "agent/src/source/local",
+            "agent/catalog/src/local",
         ],
     ),
     ("kube", &["agent/kubernetes"]),

@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use shunt::consul::{ConsulAddress, ConsulOptions, ConsulSource};
+use shunt_catalog::{ConsulAddress, ConsulOptions, ConsulSource};
 use shunt_runtime::{EventQueue, HereWatch};
 use shunt_source::EventSource as _;
 

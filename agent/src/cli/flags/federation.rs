@@ -7,9 +7,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{
-    Federation, FederationKeeper, FederationOptions, FederationServer, OfferedFrontends, Registrar,
-};
+use shunt::FederationServer;
+use shunt_catalog::{Federation, FederationKeeper, FederationOptions, OfferedFrontends, Registrar};
 
 /// Other datacenters, known without Consul.
 #[derive(Debug, Clone, Args)]

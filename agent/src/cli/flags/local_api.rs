@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{
-    HttpChecks, Keeper, LocalApiServer, LocalNode, LocalOptions, LocalSource, ServeAddress,
-    ServeListener, Shown, host_addresses, local_monitor,
+use shunt::{LocalApiServer, ServeAddress, ServeListener, host_addresses};
+use shunt_catalog::{
+    HttpChecks, Keeper, LocalNode, LocalOptions, LocalSource, Shown, local_monitor,
 };
 use shunt_runtime::{EventQueue, HereWatch};
 use shunt_source::EventSource as _;

@@ -4,15 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use shunt_catalog::{Index, LocalNode, Registered, Registry};
 
-use crate::{
-    serve::local_api::shown::{
-        DATACENTER, ShownAddress, ShownCheck, ShownConnect, ShownProxy, ShownService, ShownWeights,
-    },
-    source::local::{
-        registrar::LocalNode,
-        state::{indexes::Index, registry::Registry, service::Registered},
-    },
+use crate::serve::local_api::shown::{
+    DATACENTER, ShownAddress, ShownCheck, ShownConnect, ShownProxy, ShownService, ShownWeights,
 };
 
 /// The names of a node's addresses, of one family and the other.

@@ -4,23 +4,14 @@ use std::collections::BTreeMap;
 
 use hyper::StatusCode;
 use serde::Serialize;
+use shunt_catalog::{Federation, Gateway, NoPlace, Record, States};
 
-use crate::{
-    serve::{
-        http::answer::{Answer, text},
-        local_api::{
-            index::{index_and_wait, with_index},
-            request::Parameters,
-            shown::json,
-        },
-    },
-    source::local::{
-        federation::{
-            record::{Gateway, Record},
-            shared::Federation,
-            states::States,
-        },
-        registrar::NoPlace,
+use crate::serve::{
+    http::answer::{Answer, text},
+    local_api::{
+        index::{index_and_wait, with_index},
+        request::Parameters,
+        shown::json,
     },
 };
 

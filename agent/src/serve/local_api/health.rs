@@ -5,22 +5,13 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use serde::Serialize;
+use shunt_catalog::{LocalNode, Registered, Registrar, Registry, Status, Verdict};
 
-use crate::{
-    serve::{
-        http::answer::{Answer, text, with_header},
-        local_api::{
-            request::Parameters,
-            shown::{ShownCheck, ShownService, json},
-        },
-    },
-    source::local::{
-        registrar::{LocalNode, Registrar},
-        state::{
-            registry::{Registry, Verdict},
-            service::Registered,
-            status::Status,
-        },
+use crate::serve::{
+    http::answer::{Answer, text, with_header},
+    local_api::{
+        request::Parameters,
+        shown::{ShownCheck, ShownService, json},
     },
 };
 

@@ -7,6 +7,7 @@ use hyper::{
     Method, Request, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use shunt_catalog::{Federation, Gateway};
 use shunt_runtime::give_way;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -17,16 +18,13 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::{
-    serve::{
-        http::answer::{Answer, not_found, text},
-        local_api::{
-            federation::all,
-            request::{self, Parameters, decoded},
-            stalled::Stalled,
-        },
+use crate::serve::{
+    http::answer::{Answer, not_found, text},
+    local_api::{
+        federation::all,
+        request::{self, Parameters, decoded},
+        stalled::Stalled,
     },
-    source::local::federation::{record::Gateway, shared::Federation},
 };
 
 /// Maximum number of connections at once; others wait in the kernel.

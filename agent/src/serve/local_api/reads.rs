@@ -5,22 +5,15 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use serde_json::json as value;
+use shunt_catalog::{Check, LocalNode, NoPlace, Registered, Registrar, Registry, Status, Subject};
 
-use crate::{
-    serve::{
-        http::answer::{Answer, text, with_header},
-        local_api::{
-            catalog::{self, CatalogService, ShownInstance},
-            index::{index_and_wait, with_index},
-            request::{Parameters, decoded},
-            shown::{DATACENTER, ShownCheck, json},
-        },
-    },
-    source::local::{
-        registrar::{LocalNode, NoPlace, Registrar},
-        state::{
-            check::Check, effects::Subject, registry::Registry, service::Registered, status::Status,
-        },
+use crate::serve::{
+    http::answer::{Answer, text, with_header},
+    local_api::{
+        catalog::{self, CatalogService, ShownInstance},
+        index::{index_and_wait, with_index},
+        request::{Parameters, decoded},
+        shown::{DATACENTER, ShownCheck, json},
     },
 };
 

@@ -6,29 +6,21 @@ use hyper::{
     body::Incoming,
     header::{ALLOW, HeaderValue},
 };
+use shunt_catalog::{
+    Change, CheckDefinition, Federation, Fields, Malformed, Refusal, Registrar, ServiceDefinition,
+    Status,
+};
 
-use crate::{
-    serve::{
-        http::answer::{Answer, not_found, text, with_header},
-        local_api::{
-            federation as states,
-            guard::refused,
-            health,
-            reads::{self, Read},
-            request::{self, Parameters, decoded},
-            service::service,
-            shown::{agent, checks, json, members, services},
-        },
-    },
-    source::local::{
-        definition::{
-            check::CheckDefinition,
-            fields::{Fields, Malformed},
-            service::ServiceDefinition,
-        },
-        federation::shared::Federation,
-        registrar::Registrar,
-        state::{refusal::Refusal, register::Change, status::Status},
+use crate::serve::{
+    http::answer::{Answer, not_found, text, with_header},
+    local_api::{
+        federation as states,
+        guard::refused,
+        health,
+        reads::{self, Read},
+        request::{self, Parameters, decoded},
+        service::service,
+        shown::{agent, checks, json, members, services},
     },
 };
 

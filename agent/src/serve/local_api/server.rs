@@ -4,6 +4,7 @@ use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use shunt_catalog::{Federation, Registrar};
 use shunt_runtime::give_way;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -15,13 +16,10 @@ use tokio::{
 };
 use tracing::debug;
 
-use crate::{
-    serve::{
-        address::ServeListener,
-        local_api::{route::respond, stalled::Stalled},
-        socket_file::SocketFile,
-    },
-    source::local::{federation::shared::Federation, registrar::Registrar},
+use crate::serve::{
+    address::ServeListener,
+    local_api::{route::respond, stalled::Stalled},
+    socket_file::SocketFile,
 };
 
 /// Maximum number of connections at once; others wait in the kernel. More than may wait for a service

@@ -9,17 +9,15 @@ use hyper::{
     StatusCode,
     header::{HeaderName, HeaderValue},
 };
+use shunt_catalog::{NoPlace, Registrar};
 use shunt_runtime::GoDuration;
 
-use crate::{
-    serve::{
-        http::answer::{Answer, text, with_header},
-        local_api::{
-            request::Parameters,
-            shown::{ShownService, json},
-        },
+use crate::serve::{
+    http::answer::{Answer, text, with_header},
+    local_api::{
+        request::Parameters,
+        shown::{ShownService, json},
     },
-    source::local::registrar::{NoPlace, Registrar},
 };
 
 /// Waiting time of a client that gives none.

@@ -5,25 +5,13 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use shunt_catalog::{
+    Check, Index, LocalNode, Proxy, Registered, Registry, Service, TaggedAddress, Weights,
+};
 
-use crate::{
-    serve::{
-        http::answer::{Answer, answer, text},
-        local_api::request::Parameters,
-    },
-    source::local::{
-        definition::{
-            proxy,
-            service::{TaggedAddress, Weights},
-        },
-        registrar::LocalNode,
-        state::{
-            check::Check,
-            indexes::Index,
-            registry::Registry,
-            service::{Registered, Service},
-        },
-    },
+use crate::serve::{
+    http::answer::{Answer, answer, text},
+    local_api::request::Parameters,
 };
 
 /// The datacenter that this host is in, where a client wants to know of one.
@@ -112,7 +100,7 @@ const fn is_off(switch: &bool) -> bool {
 }
 
 /// Proxy that is shown for a service that is none.
-static NO_PROXY: LazyLock<proxy::Proxy> = LazyLock::new(proxy::Proxy::default);
+static NO_PROXY: LazyLock<Proxy> = LazyLock::new(Proxy::default);
 
 impl<'a> ShownService<'a> {
     /// Without its hash, as in lists.
@@ -186,8 +174,8 @@ impl<'a> ShownProxy<'a> {
         Self::of(&NO_PROXY)
     }
 
-    const fn of(proxy: &'a proxy::Proxy) -> Self {
-        let proxy::Proxy {
+    const fn of(proxy: &'a Proxy) -> Self {
+        let Proxy {
             destination_service_name,
             destination_service_id,
             local_service_address,

@@ -1,8 +1,0 @@
-//! Checks that are asked: by a connection, a request or a call of gRPC, again and again.
-
-mod answer;
-mod grpc;
-mod http;
-pub(in crate::source::local) mod keep;
-mod run;
-mod tcp;
