@@ -20,16 +20,14 @@ pub use self::{
         settings::{HostNeeds, HostSettings},
     },
     serve::{
-        address::{ListenError, NotAPlace, ServeAddress, ServeListener},
         controller::serve_controller,
         grpc::server::Server,
-        http::server::{HttpError, HttpListeners, HttpOptions, HttpServer},
+        http_server::{HttpError, HttpListeners, HttpOptions, HttpServer},
         linkerd::{
             server::LinkerdServer,
             settings::{LinkerdSettings, OpaquePorts},
         },
         local_api::{primary::FederationServer, server::LocalApiServer},
-        socket_file::{SocketError, SocketFile},
         ui::{
             server::UiServer,
             settings::UiSettings,

@@ -12,11 +12,12 @@ mod sources;
 use std::{num::NonZeroU8, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use shunt::{HttpListeners, HttpServer, Server, SocketFile};
+use shunt::{HttpListeners, HttpServer, Server};
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, Families, FilterWatch, InterfaceWatch, KnownRoutes,
     Loading, PacketLog, RejectLimit, has_tables,
 };
+use shunt_http::SocketFile;
 use shunt_model::Renderer;
 use shunt_runtime::{Agent, EventLoop, EventQueue, Inspector, Requests, queue};
 use tokio::{sync::watch::Receiver, task::spawn_blocking};

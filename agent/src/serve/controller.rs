@@ -4,23 +4,17 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
+use shunt_http::{Answer, Answers, Door, Try, answer, not_found, text as words, verdict};
 use shunt_kubernetes::{Controller, ControllerMeters, WorkloadMeters};
 use shunt_runtime::{Listener, Reports};
 use tracing::debug;
 
 use crate::{
     host::process::ProcessUse,
-    serve::{
-        http::{
-            accept::Answers,
-            answer::{Answer, answer, not_found, text as words, verdict},
-            keep::{Door, Try},
-        },
-        metrics::{
-            meters::register_requests,
-            process::Process,
-            text::{OPEN_METRICS, PLAIN, accepts_open_metrics, plain},
-        },
+    serve::metrics::{
+        meters::register_requests,
+        process::Process,
+        text::{OPEN_METRICS, PLAIN, accepts_open_metrics, plain},
     },
 };
 

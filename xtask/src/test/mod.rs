@@ -23,13 +23,14 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 15] = [
+const QUICK: [&str; 16] = [
     "shunt",
     "shunt-api",
     "shunt-catalog",
     "shunt-common",
     "shunt-datapath",
     "shunt-files",
+    "shunt-http",
     "shunt-image",
     "shunt-kubernetes",
     "shunt-machine",

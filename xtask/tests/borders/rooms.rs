@@ -255,6 +255,18 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[],
     },
     Crate {
+        folder: "agent/http/src",
+        rooms: &[
+            room("keep", &["accept", "listen"]),
+            room("accept", &["answer"]),
+            room("address", &["socket_file"]),
+            room("answer", &[]),
+            room("listen", &[]),
+            room("socket_file", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/api/src",
         rooms: &[
             room("view", &["message", "proto"]),
@@ -355,6 +367,7 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ("shunt_datapath", &["agent/src/cli", "agent/runtime"]),
     // A source is joined with the agent in one place, and knows no other.
     ("shunt_kubernetes", &["agent/src/cli", "agent/src/serve"]),
+    ("shunt_http", &["agent/src/cli", "agent/src/serve"]),
     (
         "shunt_catalog",
         &["agent/src/cli", "agent/src/serve/local_api"],

@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{LinkerdServer, LinkerdSettings, OpaquePorts, ServeAddress, ServeListener};
+use shunt::{LinkerdServer, LinkerdSettings, OpaquePorts};
+use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::Inspector;
 
 /// linkerd's destination API.

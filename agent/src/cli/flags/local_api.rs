@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{LocalApiServer, ServeAddress, ServeListener, host_addresses};
+use shunt::{LocalApiServer, host_addresses};
 use shunt_catalog::{
     HttpChecks, Keeper, LocalNode, LocalOptions, LocalSource, Shown, local_monitor,
 };
+use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::{EventQueue, HereWatch};
 use shunt_source::EventSource as _;
 use tokio::signal::unix::{SignalKind, signal};

@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{NotAPlace, ServeAddress, ServeListener, UiServer, UiSettings, UiToken};
+use shunt::{UiServer, UiSettings, UiToken};
+use shunt_http::{NotAPlace, ServeAddress, ServeListener};
 use shunt_runtime::{Inspector, ServiceChanges};
 
 /// The page that shows the agent.

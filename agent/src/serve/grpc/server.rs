@@ -13,6 +13,7 @@ use shunt_api::{
         inspection_server::InspectionServer,
     },
 };
+use shunt_http::SocketFile;
 use shunt_runtime::{Inspector, give_way};
 use shunt_source::Calls;
 use tokio::{
@@ -23,14 +24,11 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::error;
 
-use crate::serve::{
-    grpc::{
-        control::ControlService,
-        events::EventsService,
-        inspection::InspectionService,
-        socket::{Shared, keep},
-    },
-    socket_file::SocketFile,
+use crate::serve::grpc::{
+    control::ControlService,
+    events::EventsService,
+    inspection::InspectionService,
+    socket::{Shared, keep},
 };
 
 /// Threads: while one decodes a large message, others answer.

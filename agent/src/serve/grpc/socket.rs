@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use shunt_http::SocketFile;
 use shunt_runtime::Reports;
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -14,8 +15,6 @@ use tokio::{
     time::sleep,
 };
 use tracing::{info, warn};
-
-use crate::serve::socket_file::SocketFile;
 
 /// Interval at which the file is looked for.
 const LOOK: Duration = Duration::from_secs(1);

@@ -4,15 +4,10 @@
 use std::sync::Arc;
 
 use hyper::{Request, body::Incoming};
+use shunt_http::{Answer, Answers, not_found, text, verdict};
 use shunt_runtime::{Health, IpFamily, Reports};
 
-use crate::serve::{
-    health::proxy::ProxyHealth,
-    http::{
-        accept::Answers,
-        answer::{Answer, not_found, text, verdict},
-    },
-};
+use crate::serve::health::proxy::ProxyHealth;
 
 /// Answers for probes.
 #[derive(Debug)]

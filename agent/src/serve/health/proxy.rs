@@ -8,12 +8,8 @@ use std::{
 
 use hyper::{Request, body::Incoming};
 use serde::Serialize;
+use shunt_http::{Answer, Answers, answer, not_found, verdict};
 use shunt_runtime::{FamilyHealth, Health, IpFamily, Reports};
-
-use crate::serve::http::{
-    accept::Answers,
-    answer::{Answer, answer, not_found, verdict},
-};
 
 /// Go's form of a time that never was.
 const NEVER: &str = "0001-01-01T00:00:00Z";

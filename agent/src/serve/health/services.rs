@@ -15,15 +15,10 @@ use hyper::{
 };
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
+use shunt_http::{Answer, Answers, Door, Try, answer, verdict, with_header};
 use shunt_model::ServiceId;
 use shunt_runtime::{HealthChecks, Listener, Reports};
 use tokio::{sync::watch, task::JoinSet};
-
-use crate::serve::http::{
-    accept::Answers,
-    answer::{Answer, answer, verdict, with_header},
-    keep::{Door, Try},
-};
 
 const WEIGHT: HeaderName = HeaderName::from_static("x-load-balancing-endpoint-weight");
 

@@ -3,6 +3,7 @@
 use std::{io, time::Duration};
 
 use linkerd2_proxy_api::destination::destination_server::DestinationServer;
+use shunt_http::{ServeListener, SocketFile};
 use shunt_runtime::{Inspector, give_way};
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -13,11 +14,7 @@ use tonic::transport::server::{Router, TcpIncoming};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::error;
 
-use crate::serve::{
-    address::ServeListener,
-    linkerd::{destination::DestinationService, settings::LinkerdSettings},
-    socket_file::SocketFile,
-};
+use crate::serve::linkerd::{destination::DestinationService, settings::LinkerdSettings};
 
 /// Threads: while one makes a large message, the other answers.
 const THREADS: usize = 2;

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use hyper::StatusCode;
 use serde::Serialize;
 use shunt_catalog::{Federation, Gateway, NoPlace, Record, States};
+use shunt_http::{Answer, text};
 
-use crate::serve::{
-    http::answer::{Answer, text},
-    local_api::{
-        index::{index_and_wait, with_index},
-        request::Parameters,
-        shown::json,
-    },
+use crate::serve::local_api::{
+    index::{index_and_wait, with_index},
+    request::Parameters,
+    shown::json,
 };
 
 /// One record, as Consul shows it alone.

@@ -6,13 +6,11 @@ use hyper::{
 };
 use serde::Serialize;
 use shunt_catalog::{LocalNode, Registered, Registrar, Registry, Status, Verdict};
+use shunt_http::{Answer, text, with_header};
 
-use crate::serve::{
-    http::answer::{Answer, text, with_header},
-    local_api::{
-        request::Parameters,
-        shown::{ShownCheck, ShownService, json},
-    },
+use crate::serve::local_api::{
+    request::Parameters,
+    shown::{ShownCheck, ShownService, json},
 };
 
 /// Header with the verdict, besides in the body.

@@ -6,11 +6,9 @@ use hyper::{
     StatusCode,
     header::{HeaderName, HeaderValue},
 };
+use shunt_http::{Answer, text, with_header};
 
-use crate::serve::{
-    http::answer::{Answer, text, with_header},
-    local_api::{request::Parameters, service::asked_wait},
-};
+use crate::serve::local_api::{request::Parameters, service::asked_wait};
 
 /// Header with the index.
 const INDEX: HeaderName = HeaderName::from_static("x-consul-index");

@@ -8,6 +8,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use shunt_catalog::{Federation, Gateway};
+use shunt_http::{Answer, not_found, text};
 use shunt_runtime::give_way;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -18,13 +19,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::serve::{
-    http::answer::{Answer, not_found, text},
-    local_api::{
-        federation::all,
-        request::{self, Parameters, decoded},
-        stalled::Stalled,
-    },
+use crate::serve::local_api::{
+    federation::all,
+    request::{self, Parameters, decoded},
+    stalled::Stalled,
 };
 
 /// Maximum number of connections at once; others wait in the kernel.

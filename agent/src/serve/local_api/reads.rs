@@ -6,15 +6,13 @@ use hyper::{
 };
 use serde_json::json as value;
 use shunt_catalog::{Check, LocalNode, NoPlace, Registered, Registrar, Registry, Status, Subject};
+use shunt_http::{Answer, text, with_header};
 
-use crate::serve::{
-    http::answer::{Answer, text, with_header},
-    local_api::{
-        catalog::{self, CatalogService, ShownInstance},
-        index::{index_and_wait, with_index},
-        request::{Parameters, decoded},
-        shown::{DATACENTER, ShownCheck, json},
-    },
+use crate::serve::local_api::{
+    catalog::{self, CatalogService, ShownInstance},
+    index::{index_and_wait, with_index},
+    request::{Parameters, decoded},
+    shown::{DATACENTER, ShownCheck, json},
 };
 
 /// Header with the age of an answer, in milliseconds.

@@ -7,9 +7,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::{StatusCode, body::Incoming};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
+use shunt_http::{Answer, text};
 use tokio::time::timeout;
-
-use crate::serve::http::answer::{Answer, text};
 
 /// Maximum length of a body, in bytes.
 const LENGTH: usize = 1 << 20;

@@ -10,18 +10,16 @@ use shunt_catalog::{
     Change, CheckDefinition, Federation, Fields, Malformed, Refusal, Registrar, ServiceDefinition,
     Status,
 };
+use shunt_http::{Answer, not_found, text, with_header};
 
-use crate::serve::{
-    http::answer::{Answer, not_found, text, with_header},
-    local_api::{
-        federation as states,
-        guard::refused,
-        health,
-        reads::{self, Read},
-        request::{self, Parameters, decoded},
-        service::service,
-        shown::{agent, checks, json, members, services},
-    },
+use crate::serve::local_api::{
+    federation as states,
+    guard::refused,
+    health,
+    reads::{self, Read},
+    request::{self, Parameters, decoded},
+    service::service,
+    shown::{agent, checks, json, members, services},
 };
 
 /// Request of a client.

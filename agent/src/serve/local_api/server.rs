@@ -5,6 +5,7 @@ use std::{convert::Infallible, io, sync::Arc, time::Duration};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use shunt_catalog::{Federation, Registrar};
+use shunt_http::{ServeListener, SocketFile};
 use shunt_runtime::give_way;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -16,11 +17,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use crate::serve::{
-    address::ServeListener,
-    local_api::{route::respond, stalled::Stalled},
-    socket_file::SocketFile,
-};
+use crate::serve::local_api::{route::respond, stalled::Stalled};
 
 /// Maximum number of connections at once; others wait in the kernel. More than may wait for a service
 /// to change, so that others are answered beside these.

@@ -10,14 +10,12 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use shunt_catalog::{NoPlace, Registrar};
+use shunt_http::{Answer, text, with_header};
 use shunt_runtime::GoDuration;
 
-use crate::serve::{
-    http::answer::{Answer, text, with_header},
-    local_api::{
-        request::Parameters,
-        shown::{ShownService, json},
-    },
+use crate::serve::local_api::{
+    request::Parameters,
+    shown::{ShownService, json},
 };
 
 /// Waiting time of a client that gives none.

@@ -8,11 +8,9 @@ use serde_json::{Map, Value, json};
 use shunt_catalog::{
     Check, Index, LocalNode, Proxy, Registered, Registry, Service, TaggedAddress, Weights,
 };
+use shunt_http::{Answer, answer, text};
 
-use crate::serve::{
-    http::answer::{Answer, answer, text},
-    local_api::request::Parameters,
-};
+use crate::serve::local_api::request::Parameters;
 
 /// The datacenter that this host is in, where a client wants to know of one.
 pub(super) const DATACENTER: &str = "local";

@@ -4,27 +4,22 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
+use shunt_http::{Answer, Answers, answer, not_found, text as words};
 use shunt_runtime::{Inspector, Reports};
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::{
     host::process::ProcessUse,
-    serve::{
-        http::{
-            accept::Answers,
-            answer::{Answer, answer, not_found, text as words},
-        },
-        metrics::{
-            agent::AgentState,
-            consul::Followed,
-            datapath::Counted,
-            local::Registered,
-            meters::register,
-            process::Process,
-            services::CountedServices,
-            text::{OPEN_METRICS, PLAIN, accepts_open_metrics, plain},
-        },
+    serve::metrics::{
+        agent::AgentState,
+        consul::Followed,
+        datapath::Counted,
+        local::Registered,
+        meters::register,
+        process::Process,
+        services::CountedServices,
+        text::{OPEN_METRICS, PLAIN, accepts_open_metrics, plain},
     },
 };
 

@@ -9,26 +9,21 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE},
 };
 use serde_json::{Value, json};
+use shunt_http::{Answer, Answers, answer, not_found, text, with_header};
 use tokio::time::{sleep, timeout};
 
-use crate::serve::{
-    http::{
-        accept::Answers,
-        answer::{Answer, answer, not_found, text, with_header},
-    },
-    ui::{
-        assets,
-        connections::{NoPage, Reading, connections},
-        door::{Door, guarded},
-        events::{Events, NoEvents, events},
-        live::live,
-        parameters::Parameters,
-        sampler::Sampler,
-        service::{latest, service},
-        status::LastStatus,
-        topology::topology,
-        trace::{NoTrace, Tracing, told},
-    },
+use crate::serve::ui::{
+    assets,
+    connections::{NoPage, Reading, connections},
+    door::{Door, guarded},
+    events::{Events, NoEvents, events},
+    live::live,
+    parameters::Parameters,
+    sampler::Sampler,
+    service::{latest, service},
+    status::LastStatus,
+    topology::topology,
+    trace::{NoTrace, Tracing, told},
 };
 
 /// Maximum length of a token that is handed in, in bytes.

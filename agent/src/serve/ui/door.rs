@@ -7,11 +7,9 @@ use hyper::{
         X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
     },
 };
+use shunt_http::{Answer, text, with_header};
 
-use crate::serve::{
-    http::answer::{Answer, text, with_header},
-    ui::{hosts::Hosts, token::UiToken},
-};
+use crate::serve::ui::{hosts::Hosts, token::UiToken};
 
 /// Nothing but what this agent serves, and nothing in line.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \

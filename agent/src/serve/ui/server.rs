@@ -2,27 +2,23 @@
 
 use std::{io, net::IpAddr, sync::Arc};
 
+use shunt_http::{Listening, ServeListener, SocketFile, accept_from};
 use shunt_runtime::{Inspector, Listener, ListenerState, Reports, give_way};
 use tokio::{
     net::{TcpListener, UnixListener},
     runtime::{self, Runtime},
 };
 
-use crate::serve::{
-    address::ServeListener,
-    http::accept::{Listening, accept_from},
-    socket_file::SocketFile,
-    ui::{
-        api::Page,
-        connections::Reading,
-        door::Door,
-        events::Events,
-        hosts::Hosts,
-        sampler::{Sampler, milliseconds},
-        settings::UiSettings,
-        status::LastStatus,
-        trace::Tracing,
-    },
+use crate::serve::ui::{
+    api::Page,
+    connections::Reading,
+    door::Door,
+    events::Events,
+    hosts::Hosts,
+    sampler::{Sampler, milliseconds},
+    settings::UiSettings,
+    status::LastStatus,
+    trace::Tracing,
 };
 
 /// Maximum number of connections at once, a browser has six; others wait in the kernel.

@@ -8,10 +8,10 @@ use hyper::{
 };
 
 /// An answer, all of it.
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub type Answer = Response<Full<Bytes>>;
 
 /// An answer with a body of this type.
-pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+pub fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::from(body)));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -22,17 +22,17 @@ pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: Strin
 }
 
 /// An answer in words.
-pub(crate) fn text(status: StatusCode, body: impl Into<String>) -> Answer {
+pub fn text(status: StatusCode, body: impl Into<String>) -> Answer {
     answer(status, "text/plain; charset=utf-8", body.into())
 }
 
 /// There is nothing at this path.
-pub(crate) fn not_found() -> Answer {
+pub fn not_found() -> Answer {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// 200 if all is well, and else 503.
-pub(crate) const fn verdict(is_well: bool) -> StatusCode {
+pub const fn verdict(is_well: bool) -> StatusCode {
     if is_well {
         StatusCode::OK
     } else {
@@ -41,7 +41,7 @@ pub(crate) const fn verdict(is_well: bool) -> StatusCode {
 }
 
 /// The answer with one header more.
-pub(crate) fn with_header(mut answer: Answer, name: HeaderName, value: HeaderValue) -> Answer {
+pub fn with_header(mut answer: Answer, name: HeaderName, value: HeaderValue) -> Answer {
     answer.headers_mut().insert(name, value);
     answer
 }

@@ -1,7 +1,7 @@
 //! A listener that is tried until it can be had.
 
 use std::{
-    io, mem,
+    fmt, io, mem,
     net::{SocketAddr, TcpListener},
     pin::Pin,
     sync::Arc,
@@ -13,7 +13,7 @@ use shunt_runtime::{Listener, ListenerState, Reports};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::serve::http::{
+use crate::{
     accept::{Answers, accept},
     listen::listen,
 };
@@ -26,21 +26,23 @@ type Accepting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Result of an attempt to listen at an address.
 #[derive(Debug)]
-pub(crate) struct Try {
-    pub(crate) address: SocketAddr,
-    pub(crate) outcome: io::Result<TcpListener>,
+pub struct Try {
+    /// Address that was tried.
+    pub address: SocketAddr,
+    /// The listener, or the reason that there is none.
+    pub outcome: io::Result<TcpListener>,
 }
 
 impl Try {
     /// Tries.
-    pub(crate) fn at(address: SocketAddr) -> Self {
+    pub fn at(address: SocketAddr) -> Self {
         let outcome = listen(address);
         Self { address, outcome }
     }
 }
 
 /// A listener, its addresses, and its answers. Dropped, it listens no longer.
-pub(crate) struct Door<A> {
+pub struct Door<A> {
     listener: Listener,
     addresses: Vec<SocketAddr>,
     /// Addresses at which it does not listen yet.
@@ -53,12 +55,7 @@ pub(crate) struct Door<A> {
 
 impl<A: Answers> Door<A> {
     /// With what came of each address at the first try.
-    pub(crate) fn new(
-        listener: Listener,
-        tries: Vec<Try>,
-        answers: A,
-        reports: Arc<Reports>,
-    ) -> Self {
+    pub fn new(listener: Listener, tries: Vec<Try>, answers: A, reports: Arc<Reports>) -> Self {
         let mut door = Self {
             listener,
             addresses: tries.iter().map(|tried| tried.address).collect(),
@@ -112,7 +109,7 @@ impl<A: Answers> Door<A> {
     }
 
     /// Keeps it open, for ever, and tries again what could not be had.
-    pub(crate) async fn keep(mut self) {
+    pub async fn keep(mut self) {
         loop {
             tokio::select! {
                 Some(()) = self.accepting.next() => {}
@@ -123,6 +120,15 @@ impl<A: Answers> Door<A> {
                 else => return,
             }
         }
+    }
+}
+
+impl<A> fmt::Debug for Door<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door")
+            .field("listener", &self.listener)
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
     }
 }
 

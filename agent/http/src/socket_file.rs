@@ -138,12 +138,12 @@ impl SocketFile {
     }
 
     /// Returns its path.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns whether the file was removed, so that no client can connect any more.
-    pub(super) fn is_removed(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
@@ -152,7 +152,7 @@ impl SocketFile {
     /// # Errors
     ///
     /// If it was taken before.
-    pub(super) fn take_listener(&mut self) -> io::Result<UnixListener> {
+    pub fn take_listener(&mut self) -> io::Result<UnixListener> {
         self.listener
             .take()
             .ok_or_else(|| io::ErrorKind::NotConnected.into())

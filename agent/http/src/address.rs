@@ -9,7 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::serve::socket_file::{SocketError, SocketFile};
+use crate::socket_file::{SocketError, SocketFile};
 
 /// Prefix that a path of a Unix socket may have, as in the addresses of gRPC clients.
 const UNIX: &str = "unix:";

@@ -2,13 +2,13 @@
 
 use std::{io, mem, net::SocketAddr, sync::Arc};
 
+use shunt_http::{Door, Try};
 use shunt_runtime::{Inspector, IpFamily, Listener, Reports};
 use thiserror::Error;
 use tokio::runtime::{self, Runtime};
 
 use crate::serve::{
     health::{probes::Probes, proxy::ProxyHealth, services},
-    http::keep::{Door, Try},
     metrics::endpoint::MetricsEndpoint,
 };
 

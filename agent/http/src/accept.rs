@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::serve::http::answer::Answer;
+use crate::answer::Answer;
 
 /// Maximum number of connections of a listener at once; others wait in the kernel.
 const CONNECTIONS: usize = 1024;
@@ -28,15 +28,17 @@ const LIFETIME: Duration = Duration::from_mins(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Something that answers questions.
-pub(crate) trait Answers: Send + Sync + 'static {
+pub trait Answers: Send + Sync + 'static {
     /// The answer to what `request` asks for.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
 }
 
 /// Source of connections.
 #[derive(Debug)]
-pub(crate) enum Listening {
+pub enum Listening {
+    /// An address and a port.
     Tcp(TcpListener),
+    /// A Unix socket.
     Unix(UnixListener),
 }
 
@@ -49,11 +51,7 @@ pub(crate) async fn accept<A: Answers>(listener: std::net::TcpListener, answers:
 }
 
 /// As [`accept`], with so many connections at once.
-pub(crate) async fn accept_from<A: Answers>(
-    listening: Listening,
-    connections: usize,
-    answers: Arc<A>,
-) {
+pub async fn accept_from<A: Answers>(listening: Listening, connections: usize, answers: Arc<A>) {
     let room = Arc::new(Semaphore::new(connections));
     let mut connections = JoinSet::new();
     loop {
