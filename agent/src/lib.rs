@@ -7,31 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod host;
-mod serve;
 
-pub use self::{
-    host::{
-        addresses::host_addresses,
-        capabilities::missing_capabilities,
-        kernel_settings::{NetfilterConntrack, set_oom_score},
-        kube_proxy::rules::{KubeProxyConnections, KubeProxyRules},
-        open_files::raise_open_files,
-        process::ProcessUse,
-        settings::{HostNeeds, HostSettings},
-    },
-    serve::{
-        controller::serve_controller,
-        grpc::server::Server,
-        http_server::{HttpError, HttpListeners, HttpOptions, HttpServer},
-        linkerd::{
-            server::LinkerdServer,
-            settings::{LinkerdSettings, OpaquePorts},
-        },
-        local_api::{primary::FederationServer, server::LocalApiServer},
-        ui::{
-            server::UiServer,
-            settings::UiSettings,
-            token::{UiToken, UiTokenError},
-        },
-    },
+pub use self::host::{
+    addresses::host_addresses,
+    capabilities::missing_capabilities,
+    kernel_settings::{NetfilterConntrack, set_oom_score},
+    kube_proxy::rules::{KubeProxyConnections, KubeProxyRules},
+    open_files::raise_open_files,
+    settings::{HostNeeds, HostSettings},
 };

@@ -1,5 +1,5 @@
 //! The messages of linkerd's protocol are described twice: in its crate, whose folder no build script
-//! gets, and in `agent/proto/linkerd`, of which the agent's build makes what clients are shown.
+//! gets, and in `agent/serve/proto/linkerd`, of which the build of shunt-serve makes what clients are shown.
 
 use std::{fmt::Debug, path::Path, process::Command};
 
@@ -37,6 +37,6 @@ fn clients_are_shown_what_the_crate_has() {
     let package = packages.find(|package| package["name"] == PACKAGE).unwrap();
     let manifest = Path::new(package["manifest_path"].as_str().unwrap());
     let theirs = manifest.with_file_name("proto");
-    let ours = workspace.join("agent/proto/linkerd");
+    let ours = workspace.join("agent/serve/proto/linkerd");
     assert_eq!(described(&ours), described(&theirs));
 }

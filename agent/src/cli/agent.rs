@@ -12,7 +12,6 @@ mod sources;
 use std::{num::NonZeroU8, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use shunt::{HttpListeners, HttpServer, Server};
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, Families, FilterWatch, InterfaceWatch, KnownRoutes,
     Loading, PacketLog, RejectLimit, has_tables,
@@ -20,6 +19,7 @@ use shunt_datapath::{
 use shunt_http::SocketFile;
 use shunt_model::Renderer;
 use shunt_runtime::{Agent, EventLoop, EventQueue, Inspector, Requests, queue};
+use shunt_serve::{HttpListeners, HttpServer, Server};
 use tokio::{sync::watch::Receiver, task::spawn_blocking};
 use tracing::info;
 

@@ -11,11 +11,12 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt::{raise_open_files, serve_controller};
+use shunt::raise_open_files;
 use shunt_kubernetes::{
     ApiServer, Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions,
     RangeOptions, WorkloadOptions,
 };
+use shunt_serve::serve_controller;
 use tokio::runtime::Builder;
 use tracing::info;
 

@@ -5,5 +5,4 @@ pub(crate) mod capabilities;
 pub(crate) mod kernel_settings;
 pub(crate) mod kube_proxy;
 pub(crate) mod open_files;
-pub(crate) mod process;
 pub(crate) mod settings;

@@ -21,7 +21,7 @@ const ROOT_TESTS: &str = "shunt-tests";
 /// longest folder that fits decides.
 const ROOMS: [(&str, &[&str]); 23] = [
     (".ci", &[]),
-    ("agent/proto/linkerd", &["end_to_end linkerd"]),
+    ("agent/serve/proto/linkerd", &["end_to_end linkerd"]),
     (
         "agent/src/cli/config",
         &[
@@ -58,10 +58,10 @@ const ROOMS: [(&str, &[&str]); 23] = [
             "kubernetes route",
         ],
     ),
-    ("agent/src/serve/linkerd", &["end_to_end linkerd"]),
-    ("agent/src/serve/local_api", &["end_to_end local_api"]),
+    ("agent/serve/src/linkerd", &["end_to_end linkerd"]),
+    ("agent/serve/src/local_api", &["end_to_end local_api"]),
     (
-        "agent/src/serve/metrics",
+        "agent/serve/src/metrics",
         &[
             "end_to_end alerts",
             "end_to_end metrics",
@@ -69,7 +69,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
             "kubernetes health",
         ],
     ),
-    ("agent/src/serve/ui", &["end_to_end page", "end_to_end ui"]),
+    ("agent/serve/src/ui", &["end_to_end page", "end_to_end ui"]),
     ("agent/catalog/src/consul", &["consul "]),
     ("agent/kubernetes/src", &["kubernetes ", "kube_proxy "]),
     ("agent/catalog/src/local", &["end_to_end local_api"]),
@@ -302,7 +302,7 @@ mod tests {
                 "kubernetes pods::x",
             ),
             (
-                "agent/src/serve/ui/assets.rs",
+                "agent/serve/src/ui/assets.rs",
                 "end_to_end page::x",
                 "end_to_end snat::x",
             ),
@@ -323,7 +323,7 @@ mod tests {
             assert!(reach.has_root_test(reached), "{file}: {reached}");
             assert!(!reach.has_root_test(other), "{file}: {other}");
         }
-        let several = reach(&["agent/src/serve/ui/assets.rs", "tests/tests/consul/main.rs"]);
+        let several = reach(&["agent/serve/src/ui/assets.rs", "tests/tests/consul/main.rs"]);
         assert!(several.has_root_test("consul tls::x"));
         assert!(several.has_root_test("end_to_end ui::x"));
     }

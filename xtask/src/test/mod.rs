@@ -23,7 +23,7 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 16] = [
+const QUICK: [&str; 17] = [
     "shunt",
     "shunt-api",
     "shunt-catalog",
@@ -36,6 +36,7 @@ const QUICK: [&str; 16] = [
     "shunt-machine",
     "shunt-model",
     "shunt-runtime",
+    "shunt-serve",
     "shunt-source",
     "shunt-toolchain",
     "shunt-trace",

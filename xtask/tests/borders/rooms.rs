@@ -60,12 +60,7 @@ pub(crate) const CRATES: &[Crate] = &[
     },
     Crate {
         folder: "agent/src",
-        rooms: &[
-            room("cli", &["serve", "host"]),
-            // Metrics show the process beside the agent.
-            room("serve", &["host"]),
-            room("host", &[]),
-        ],
+        rooms: &[room("cli", &["host"]), room("host", &[])],
         values: &[],
     },
     Crate {
@@ -267,6 +262,20 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[],
     },
     Crate {
+        folder: "agent/serve/src",
+        rooms: &[
+            room("controller", &["metrics"]),
+            room("http_server", &["health", "metrics"]),
+            room("linkerd", &["grpc"]),
+            room("grpc", &[]),
+            room("health", &[]),
+            room("local_api", &[]),
+            room("metrics", &[]),
+            room("ui", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/api/src",
         rooms: &[
             room("view", &["message", "proto"]),
@@ -366,11 +375,12 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     // Sources and serving know the runtime, never the datapath.
     ("shunt_datapath", &["agent/src/cli", "agent/runtime"]),
     // A source is joined with the agent in one place, and knows no other.
-    ("shunt_kubernetes", &["agent/src/cli", "agent/src/serve"]),
-    ("shunt_http", &["agent/src/cli", "agent/src/serve"]),
+    ("shunt_kubernetes", &["agent/src/cli", "agent/serve"]),
+    ("shunt_http", &["agent/src/cli", "agent/serve"]),
+    ("shunt_serve", &["agent/src/cli"]),
     (
         "shunt_catalog",
-        &["agent/src/cli", "agent/src/serve/local_api"],
+        &["agent/src/cli", "agent/serve/src/local_api"],
     ),
     (
         "toml",
@@ -380,23 +390,23 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
         ],
     ),
     ("tokio_rustls", &["agent/catalog/src/consul/http"]),
-    ("tonic", &["agent/api", "agent/src/serve", "agent/src/cli"]),
+    ("tonic", &["agent/api", "agent/serve", "agent/src/cli"]),
     (
         "tonic_health",
-        &["agent/src/serve/grpc", "agent/src/serve/linkerd"],
+        &["agent/serve/src/grpc", "agent/serve/src/linkerd"],
     ),
     (
         "tonic_reflection",
-        &["agent/src/serve/grpc", "agent/src/serve/linkerd"],
+        &["agent/serve/src/grpc", "agent/serve/src/linkerd"],
     ),
-    ("linkerd2_proxy_api", &["agent/src/serve/linkerd"]),
+    ("linkerd2_proxy_api", &["agent/serve/src/linkerd"]),
     (
         "form_urlencoded",
-        &["agent/src/serve/local_api", "agent/src/serve/ui"],
+        &["agent/serve/src/local_api", "agent/serve/src/ui"],
     ),
     (
         "percent_encoding",
-        &["agent/src/serve/local_api", "agent/catalog/src/consul"],
+        &["agent/serve/src/local_api", "agent/catalog/src/consul"],
     ),
     // The same hash of all agents and versions.
     (

@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::FederationServer;
 use shunt_catalog::{Federation, FederationKeeper, FederationOptions, OfferedFrontends, Registrar};
+use shunt_serve::FederationServer;
 
 /// Other datacenters, known without Consul.
 #[derive(Debug, Clone, Args)]

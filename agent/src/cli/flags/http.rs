@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Args;
-use shunt::HttpOptions;
 use shunt_datapath::Families;
 use shunt_runtime::IpFamily;
+use shunt_serve::HttpOptions;
 
 use crate::cli::flags::switch::Switch;
 

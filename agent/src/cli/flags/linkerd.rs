@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{LinkerdServer, LinkerdSettings, OpaquePorts};
 use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::Inspector;
+use shunt_serve::{LinkerdServer, LinkerdSettings, OpaquePorts};
 
 /// linkerd's destination API.
 #[derive(Debug, Clone, Args)]

@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{LocalApiServer, host_addresses};
+use shunt::host_addresses;
 use shunt_catalog::{
     HttpChecks, Keeper, LocalNode, LocalOptions, LocalSource, Shown, local_monitor,
 };
 use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::{EventQueue, HereWatch};
+use shunt_serve::LocalApiServer;
 use shunt_source::EventSource as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};

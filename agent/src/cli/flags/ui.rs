@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::{UiServer, UiSettings, UiToken};
 use shunt_http::{NotAPlace, ServeAddress, ServeListener};
 use shunt_runtime::{Inspector, ServiceChanges};
+use shunt_serve::{UiServer, UiSettings, UiToken};
 
 /// The page that shows the agent.
 #[derive(Debug, Clone, Args)]

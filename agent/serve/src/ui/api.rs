@@ -1,0 +1,197 @@
+//! The paths of the page, and their answers.
+
+use std::{sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    Method, Request, StatusCode,
+    body::{Bytes, Incoming},
+    header::{CONTENT_TYPE, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE},
+};
+use serde_json::{Value, json};
+use shunt_http::{Answer, Answers, answer, not_found, text, with_header};
+use tokio::time::{sleep, timeout};
+
+use crate::ui::{
+    assets,
+    connections::{NoPage, Reading, connections},
+    door::{Door, guarded},
+    events::{Events, NoEvents, events},
+    live::live,
+    parameters::Parameters,
+    sampler::Sampler,
+    service::{latest, service},
+    status::LastStatus,
+    topology::topology,
+    trace::{NoTrace, Tracing, told},
+};
+
+/// Maximum length of a token that is handed in, in bytes.
+const LENGTH: usize = 1024;
+
+/// Maximum time for it to arrive.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Delay of the answer to a wrong one, so that guessing takes too long.
+const THOUGHT: Duration = Duration::from_millis(500);
+
+/// Number of lines of the list of refusals.
+const REFUSALS: usize = 200;
+
+/// The page, and all that it asks for.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) door: Door,
+    pub(super) sampler: Arc<Sampler>,
+    /// Number of this run of the agent: what a page has seen of another one does not count.
+    pub(super) run: u64,
+    pub(super) reading: Reading,
+    pub(super) status: LastStatus,
+    pub(super) tracing: Tracing,
+    pub(super) events: Events,
+}
+
+impl Answers for Page {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        guarded(self.respond(request).await)
+    }
+}
+
+impl Page {
+    async fn respond(&self, request: Request<Incoming>) -> Answer {
+        if let Some(refusal) = self.door.refusal(&request) {
+            return refusal;
+        }
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if path == "/login" {
+            return self.sign_in(&parts.method, body).await;
+        }
+        let Some(path) = path.strip_prefix("/api/") else {
+            // Anybody can read these in the source.
+            return assets::find(path).map_or_else(not_found, asset);
+        };
+        if !self.door.admits(&parts.headers) {
+            let refusal = json_answer(
+                StatusCode::UNAUTHORIZED,
+                &json!({ "error": "a token is needed" }),
+            );
+            return with_header(
+                refusal,
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer"),
+            );
+        }
+        match self.tell(path, &Parameters::of(parts.uri.query())).await {
+            Ok(value) => json_answer(StatusCode::OK, &value),
+            Err((status, error)) => json_answer(status, &json!({ "error": error })),
+        }
+    }
+
+    /// Takes a token, and has the browser keep it.
+    async fn sign_in(&self, method: &Method, body: Incoming) -> Answer {
+        let Some(token) = self.door.token.as_ref().filter(|_| *method == Method::POST) else {
+            return not_found();
+        };
+        let body = timeout(PATIENCE, Limited::new(body, LENGTH).collect()).await;
+        let given = match body {
+            Ok(Ok(body)) => body.to_bytes(),
+            _ => Bytes::new(),
+        };
+        match token.cookie().filter(|_| token.is(given.trim_ascii())) {
+            Some(cookie) => with_header(text(StatusCode::OK, ""), SET_COOKIE, cookie),
+            None => {
+                sleep(THOUGHT).await;
+                text(StatusCode::FORBIDDEN, "that is not the token\n")
+            }
+        }
+    }
+
+    /// Returns the content of a path, or why there is none.
+    async fn tell(
+        &self,
+        path: &str,
+        parameters: &Parameters,
+    ) -> Result<Value, (StatusCode, String)> {
+        let sampler = &*self.sampler;
+        let bad = |error| (StatusCode::BAD_REQUEST, error);
+        let failed = |error| (StatusCode::INTERNAL_SERVER_ERROR, error);
+        let nothing = |what: &str| (StatusCode::NOT_FOUND, format!("there is no such {what}"));
+        match path {
+            "live" => live(sampler, self.run, parameters).await.map_err(bad),
+            "service" => {
+                let name = parameters.text("name").unwrap_or_default();
+                let found = service(sampler, name).await;
+                found.ok_or_else(|| nothing("service"))
+            }
+            "topology" => topology(sampler, parameters).await.map_err(bad),
+            "connections" => {
+                let page = connections(sampler, &self.reading, parameters).await;
+                page.map_err(|error| match error {
+                    NoPage::Bad(error) => bad(error),
+                    NoPage::Busy => (
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "the connections are being read already".to_owned(),
+                    ),
+                    NoPage::Unreadable(error) => failed(error),
+                })
+            }
+            "events" => {
+                let told = events(sampler, &self.events, parameters).await;
+                told.map_err(|error| match error {
+                    NoEvents::Bad(error) => bad(error),
+                    NoEvents::Failed(error) => failed(error),
+                })
+            }
+            "changes" => Ok(latest(sampler.changes())),
+            "refusals" => Ok(refusals(sampler).await),
+            "status" => {
+                let status = self.status.get(sampler.inspector()).await;
+                status.map_err(|error| failed(error.to_string()))
+            }
+            "trace" => {
+                let told = told(sampler.inspector(), &self.tracing, parameters).await;
+                told.map_err(|error| match error {
+                    NoTrace::Bad(error) => bad(error),
+                    NoTrace::Busy => (
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "another trace is under way: ask again in a moment".to_owned(),
+                    ),
+                    NoTrace::Failed(error) => failed(error),
+                })
+            }
+            _ => Err(nothing("path")),
+        }
+    }
+}
+
+/// Returns the refusals of each service port by cause, the most first.
+async fn refusals(sampler: &Sampler) -> Value {
+    sampler.freshen().await;
+    let seen = sampler.seen();
+    let ports = seen.services.iter();
+    let mut lines: Vec<_> = ports
+        .flat_map(|figures| {
+            let refused = figures.counters.refused.iter();
+            refused.map(move |(reason, count)| (*count, &figures.service, &figures.port, reason))
+        })
+        .filter(|(count, ..)| *count > 0)
+        .collect();
+    lines.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+    lines.truncate(REFUSALS);
+    let lines = lines.into_iter();
+    let lines = lines
+        .map(|(count, service, port, reason)| json!([service.to_string(), &**port, reason, count]));
+    json!({ "refusals": lines.collect::<Vec<_>>() })
+}
+
+fn asset(asset: &assets::Asset) -> Answer {
+    let mut answer = Answer::new(Full::new(Bytes::from_static(asset.bytes)));
+    let kind = HeaderValue::from_static(asset.kind);
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
+}
+
+fn json_answer(status: StatusCode, value: &Value) -> Answer {
+    answer(status, "application/json", value.to_string())
+}
