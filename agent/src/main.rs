@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod host;
 
 fn main() -> std::process::ExitCode {
     cli::main()

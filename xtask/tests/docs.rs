@@ -221,8 +221,8 @@ fn every_page_that_help_log_and_code_name_is_there() {
 #[test]
 fn paths_are_found_in_text() {
     let found: Vec<_> =
-        paths("see `agent/src/lib.rs`, [x](docs/a.md#b) and ebpf/src. Not /agent/x").collect();
-    assert_eq!(found, ["agent/src/lib.rs", "docs/a.md", "ebpf/src"]);
+        paths("see `agent/src/main.rs`, [x](docs/a.md#b) and ebpf/src. Not /agent/x").collect();
+    assert_eq!(found, ["agent/src/main.rs", "docs/a.md", "ebpf/src"]);
     let found: Vec<_> = pages(
         "help: docs/a.md#b-c, docs/x.rs. README.md; https://example/docs/b.md, see docs/c.md.",
     )

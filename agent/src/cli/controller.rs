@@ -11,7 +11,6 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt::raise_open_files;
 use shunt_kubernetes::{
     ApiServer, Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions,
     RangeOptions, WorkloadOptions,
@@ -20,10 +19,13 @@ use shunt_serve::serve_controller;
 use tokio::runtime::Builder;
 use tracing::info;
 
-use crate::cli::{
-    flags::{cidr::cidr, duration::Seconds, http::BindAddress},
-    log,
-    stop::Stop,
+use crate::{
+    cli::{
+        flags::{cidr::cidr, duration::Seconds, http::BindAddress},
+        log,
+        stop::Stop,
+    },
+    host::open_files::raise_open_files,
 };
 
 /// File with the host's name, as gethostname(2) has it: in a pod, the pod's.

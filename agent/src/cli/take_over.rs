@@ -3,14 +3,13 @@
 use std::{io, sync::Arc, time::Duration};
 
 use clap::ValueEnum as _;
-use shunt::KubeProxyRules;
 use shunt_api::view;
 use shunt_datapath::UnknownConnections;
 use shunt_runtime::Reports;
 use tokio::{task::spawn_blocking, time::interval};
 use tracing::{info, warn};
 
-use crate::cli::flags::take_over::TakeOver;
+use crate::{cli::flags::take_over::TakeOver, host::kube_proxy::rules::KubeProxyRules};
 
 /// Interval of the checks for kube-proxy's rules and connections.
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 /// # Errors
 ///
 /// The kernel could not be asked.
-pub fn host_addresses() -> io::Result<BTreeSet<IpAddr>> {
+pub(crate) fn host_addresses() -> io::Result<BTreeSet<IpAddr>> {
     let address = |storage: SockaddrStorage| {
         let v4 = storage
             .as_sockaddr_in()

@@ -18,7 +18,7 @@ const NEEDED: [(Capability, &[Capability]); 3] = [
 /// # Errors
 ///
 /// If the kernel does not report which this process has.
-pub fn missing_capabilities() -> Result<Vec<String>, CapsError> {
+pub(crate) fn missing_capabilities() -> Result<Vec<String>, CapsError> {
     let mut missing = Vec::new();
     for (needed, others) in NEEDED {
         let mut has = has_cap(None, CapSet::Effective, needed)?;

@@ -4,19 +4,19 @@ use std::{fmt, fs, io, path::Path};
 
 /// Settings of the kernel's connection tracking, which packets pass once they are translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NetfilterConntrack {
+pub(crate) struct NetfilterConntrack {
     /// `nf_conntrack_tcp_timeout_established` in seconds; `None`: as it is.
-    pub tcp_established: Option<u32>,
+    pub(crate) tcp_established: Option<u32>,
     /// `nf_conntrack_tcp_timeout_close_wait` in seconds.
-    pub tcp_close_wait: Option<u32>,
+    pub(crate) tcp_close_wait: Option<u32>,
     /// `nf_conntrack_udp_timeout` in seconds.
-    pub udp: Option<u32>,
+    pub(crate) udp: Option<u32>,
     /// `nf_conntrack_udp_timeout_stream` in seconds.
-    pub udp_stream: Option<u32>,
+    pub(crate) udp_stream: Option<u32>,
     /// True if to set `nf_conntrack_tcp_be_liberal`.
-    pub tcp_be_liberal: bool,
+    pub(crate) tcp_be_liberal: bool,
     /// Minimum of `nf_conntrack_max`.
-    pub max: Option<u32>,
+    pub(crate) max: Option<u32>,
 }
 
 /// Paths of the settings.
@@ -34,7 +34,7 @@ const PER_BUCKET: u32 = 4;
 impl NetfilterConntrack {
     /// Makes the kernel's settings so. Returns what could not be set, a sentence each. A kernel without
     /// connection tracking has nothing to set.
-    pub fn apply(&self) -> Vec<String> {
+    pub(crate) fn apply(&self) -> Vec<String> {
         self.apply_in(Places {
             netfilter: Path::new("/proc/sys/net/netfilter"),
             module: Path::new("/sys/module/nf_conntrack/parameters"),
@@ -138,7 +138,7 @@ fn set(path: &Path, value: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// To lower it needs CAP_SYS_RESOURCE.
-pub fn set_oom_score(score: i32) -> io::Result<()> {
+pub(crate) fn set_oom_score(score: i32) -> io::Result<()> {
     set(Path::new("/proc/self/oom_score_adj"), &score.to_string())
 }
 

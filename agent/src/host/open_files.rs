@@ -8,7 +8,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// # Errors
 ///
 /// If the kernel refuses.
-pub fn raise_open_files() -> nix::Result<u64> {
+pub(crate) fn raise_open_files() -> nix::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;

@@ -14,35 +14,35 @@ const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 /// `rp_filter` is not among them: a packet that reaches the stack has the source that it came
 /// with, so the filter judges it as it would without us.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HostSettings {
+pub(crate) struct HostSettings {
     /// `net.ipv4.ip_forward`.
-    pub forwards: Option<bool>,
+    pub(crate) forwards: Option<bool>,
     /// `net.ipv6.conf.all.forwarding`.
-    pub forwards_v6: Option<bool>,
+    pub(crate) forwards_v6: Option<bool>,
     /// `net.ipv4.ip_local_port_range`: the ports that sockets get which ask for none.
-    pub ephemeral_ports: Option<RangeInclusive<u16>>,
+    pub(crate) ephemeral_ports: Option<RangeInclusive<u16>>,
     /// `net.ipv4.ip_local_reserved_ports`: those of them that they do not get.
-    pub reserved_ports: Vec<RangeInclusive<u16>>,
+    pub(crate) reserved_ports: Vec<RangeInclusive<u16>>,
 }
 
 /// Translation's needs of the host.
 #[derive(Debug, Clone, Copy)]
-pub struct HostNeeds<'a> {
+pub(crate) struct HostNeeds<'a> {
     /// The source ports that connections are given.
-    pub snat_ports: PortRange,
+    pub(crate) snat_ports: PortRange,
     /// Ranges from which this node's pods, or the cluster's, take their addresses.
-    pub pod_cidrs: &'a [IpNet],
+    pub(crate) pod_cidrs: &'a [IpNet],
     /// True if interfaces identify this node's pods.
-    pub pods_by_interface: bool,
+    pub(crate) pods_by_interface: bool,
     /// True if IPv4 is used here.
-    pub ipv4: bool,
+    pub(crate) ipv4: bool,
     /// True if IPv6 is.
-    pub ipv6: bool,
+    pub(crate) ipv6: bool,
 }
 
 impl HostSettings {
     /// Reads them.
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         Self::parse(|name| fs::read_to_string(format!("/proc/sys/net/{name}")).ok())
     }
 
@@ -69,7 +69,7 @@ impl HostSettings {
     }
 
     /// Returns what stands in the way of translation, a sentence each.
-    pub fn complaints(&self, needs: &HostNeeds<'_>) -> Vec<String> {
+    pub(crate) fn complaints(&self, needs: &HostNeeds<'_>) -> Vec<String> {
         let HostNeeds {
             snat_ports,
             pod_cidrs,

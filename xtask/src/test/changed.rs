@@ -21,7 +21,31 @@ const ROOT_TESTS: &str = "shunt-tests";
 /// longest folder that fits decides.
 const ROOMS: [(&str, &[&str]); 23] = [
     (".ci", &[]),
+    ("agent/catalog/src/consul", &["consul "]),
+    ("agent/catalog/src/local", &["end_to_end local_api"]),
+    ("agent/kubernetes/src", &["kubernetes ", "kube_proxy "]),
+    (
+        "agent/kubernetes/src/controllers",
+        &[
+            "kubernetes controller",
+            "kubernetes workload",
+            "kubernetes external",
+            "kubernetes route",
+        ],
+    ),
     ("agent/serve/proto/linkerd", &["end_to_end linkerd"]),
+    ("agent/serve/src/linkerd", &["end_to_end linkerd"]),
+    ("agent/serve/src/local_api", &["end_to_end local_api"]),
+    (
+        "agent/serve/src/metrics",
+        &[
+            "end_to_end alerts",
+            "end_to_end metrics",
+            "end_to_end service_counters",
+            "kubernetes health",
+        ],
+    ),
+    ("agent/serve/src/ui", &["end_to_end page", "end_to_end ui"]),
     (
         "agent/src/cli/config",
         &[
@@ -49,30 +73,6 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ),
     ("agent/src/cli/top", &["end_to_end top"]),
     ("agent/src/cli/trace.rs", &["end_to_end trace"]),
-    (
-        "agent/kubernetes/src/controllers",
-        &[
-            "kubernetes controller",
-            "kubernetes workload",
-            "kubernetes external",
-            "kubernetes route",
-        ],
-    ),
-    ("agent/serve/src/linkerd", &["end_to_end linkerd"]),
-    ("agent/serve/src/local_api", &["end_to_end local_api"]),
-    (
-        "agent/serve/src/metrics",
-        &[
-            "end_to_end alerts",
-            "end_to_end metrics",
-            "end_to_end service_counters",
-            "kubernetes health",
-        ],
-    ),
-    ("agent/serve/src/ui", &["end_to_end page", "end_to_end ui"]),
-    ("agent/catalog/src/consul", &["consul "]),
-    ("agent/kubernetes/src", &["kubernetes ", "kube_proxy "]),
-    ("agent/catalog/src/local", &["end_to_end local_api"]),
     (
         "deploy",
         &[
@@ -240,12 +240,16 @@ fn packages(root: &Path, metadata: &Value) -> Vec<Package> {
 }
 
 /// Adds a package, and all that depend on it. The datapath holds the kernel programs, which its build
-/// script compiles.
+/// script compiles, and the tests that need root run the agent, which they do not link.
 fn add_with_dependents(packages: &[Package], package: &Package, found: &mut BTreeSet<String>) {
     if !found.insert(package.name.clone()) {
         return;
     }
-    let holder = (package.name == "shunt-ebpf").then_some("shunt-datapath");
+    let holder = match &*package.name {
+        "shunt-ebpf" => Some("shunt-datapath"),
+        "shunt" => Some(ROOT_TESTS),
+        _ => None,
+    };
     for dependent in packages {
         if dependent.dependencies.contains(&package.name) || Some(&*dependent.name) == holder {
             add_with_dependents(packages, dependent, found);
@@ -273,7 +277,7 @@ mod tests {
             package("shunt-datapath", "agent/datapath", &["shunt-model"]),
             package("shunt-model", "agent/model", &[]),
             package("shunt-ebpf", "ebpf", &[]),
-            package("shunt-tests", "tests", &["shunt"]),
+            package("shunt-tests", "tests", &["shunt-datapath"]),
             package("xtask", "xtask", &[]),
         ];
         Reach::of(files, &packages)

@@ -4,7 +4,6 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
-use shunt::{HostNeeds, HostSettings, missing_capabilities, raise_open_files, set_oom_score};
 use shunt_common::PortRange;
 use shunt_datapath::{Families, PodDetection, StaleSockets, Unlisted};
 use shunt_model::RenderOptions;
@@ -12,9 +11,17 @@ use shunt_runtime::{HostPart, Reports};
 use tokio::time::sleep;
 use tracing::warn;
 
-use crate::cli::{
-    config::settings::KubeProxySettings,
-    flags::{node::NodeArgs, snat::SnatArgs},
+use crate::{
+    cli::{
+        config::settings::KubeProxySettings,
+        flags::{node::NodeArgs, snat::SnatArgs},
+    },
+    host::{
+        capabilities::missing_capabilities,
+        kernel_settings::set_oom_score,
+        open_files::raise_open_files,
+        settings::{HostNeeds, HostSettings},
+    },
 };
 
 /// Interval at which the host is checked.

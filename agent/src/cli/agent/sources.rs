@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, future::pending, net::IpAddr, path::PathBuf, sy
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
-use shunt::host_addresses;
 use shunt_datapath::{InterfaceWatch, KnownRoutes, TableSizes};
 use shunt_kubernetes::KubernetesSource;
 use shunt_runtime::{ClusterMonitor, EventQueue, Here, HereWatch};
@@ -12,11 +11,14 @@ use shunt_source::{Calls, EventSource as _, FileSource, Input, SocketSource};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::cli::flags::{
-    consul::{Consul, ConsulArgs},
-    detect_local::NodeRanges,
-    kubernetes::KubernetesArgs,
-    node::NodeArgs,
+use crate::{
+    cli::flags::{
+        consul::{Consul, ConsulArgs},
+        detect_local::NodeRanges,
+        kubernetes::KubernetesArgs,
+        node::NodeArgs,
+    },
+    host::addresses::host_addresses,
 };
 
 /// The sources, opened and not started.

@@ -8,26 +8,29 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use nix::unistd::{SysconfVar, sysconf};
 use serde_json::json;
-use shunt::NetfilterConntrack;
 use shunt_datapath::Timeouts;
 use shunt_runtime::GoDuration;
 
-use crate::cli::{
-    config::{
-        file::{self, Known},
-        flags::KubeProxyFlags,
-        reading::Reading,
-        table::{Effect, SETTINGS, Setting},
-        v1alpha1::{
-            API_VERSION, Conntrack, DetectLocal, KIND, KubeProxyConfiguration, Logging, Nftables,
+use crate::{
+    cli::{
+        config::{
+            file::{self, Known},
+            flags::KubeProxyFlags,
+            reading::Reading,
+            table::{Effect, SETTINGS, Setting},
+            v1alpha1::{
+                API_VERSION, Conntrack, DetectLocal, KIND, KubeProxyConfiguration, Logging,
+                Nftables,
+            },
+            validate::complaints,
         },
-        validate::complaints,
+        flags::{
+            detect_local::DetectLocalArgs,
+            http::{BindAddress, HEALTH, HttpArgs, METRICS},
+            kubernetes::{Beside, KubernetesArgs},
+        },
     },
-    flags::{
-        detect_local::DetectLocalArgs,
-        http::{BindAddress, HEALTH, HttpArgs, METRICS},
-        kubernetes::{Beside, KubernetesArgs},
-    },
+    host::kernel_settings::NetfilterConntrack,
 };
 
 /// kube-proxy's own choice: the kernel ends nearly everything else first.

@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use shunt::host_addresses;
 use shunt_catalog::{
     HttpChecks, Keeper, LocalNode, LocalOptions, LocalSource, Shown, local_monitor,
 };
@@ -15,9 +14,12 @@ use shunt_source::EventSource as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
-use crate::cli::flags::{
-    federation::{FederationArgs, FederationPlace, RunningFederation},
-    switch::Switch,
+use crate::{
+    cli::flags::{
+        federation::{FederationArgs, FederationPlace, RunningFederation},
+        switch::Switch,
+    },
+    host::addresses::host_addresses,
 };
 
 /// File with the host's name, as gethostname(2) has it.

@@ -5,10 +5,12 @@ use std::{net::IpAddr, num::NonZeroU32};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt::host_addresses;
 use shunt_model::{Balancing, Forwarding, RenderOptions};
 
-use crate::cli::flags::{cidr::cidr, dsr::DsrArgs, selection::SelectionArgs};
+use crate::{
+    cli::flags::{cidr::cidr, dsr::DsrArgs, selection::SelectionArgs},
+    host::addresses::host_addresses,
+};
 
 /// Forwarding of packets from outside to backends on other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -23,7 +23,7 @@ const IPVS: &str = "/proc/net/ip_vs";
 
 /// The rules by which kube-proxy translates on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KubeProxyRules {
+pub(crate) struct KubeProxyRules {
     /// The families of its nftables tables.
     nftables: Vec<Family>,
     /// Its iptables rules, as people call them.
@@ -33,7 +33,7 @@ pub struct KubeProxyRules {
 }
 
 /// Number of connections to each protocol and address.
-pub type KubeProxyConnections = BTreeMap<(u8, SocketAddr), usize>;
+pub(crate) type KubeProxyConnections = BTreeMap<(u8, SocketAddr), usize>;
 
 impl KubeProxyRules {
     /// Finds the rules that are there now.
@@ -41,7 +41,7 @@ impl KubeProxyRules {
     /// # Errors
     ///
     /// If netfilter does not answer.
-    pub fn find() -> io::Result<Self> {
+    pub(crate) fn find() -> io::Result<Self> {
         let mut found = Self::default();
         for family in Family::BOTH {
             if has_table(family)? {
@@ -64,7 +64,7 @@ impl KubeProxyRules {
     }
 
     /// Returns whether there are none.
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         let Self {
             nftables,
             iptables,
@@ -74,12 +74,12 @@ impl KubeProxyRules {
     }
 
     /// Returns whether there are some that kube-proxy's own image has to remove.
-    pub const fn has_others(&self) -> bool {
+    pub(crate) const fn has_others(&self) -> bool {
         !self.iptables.is_empty() || self.virtual_servers > 0
     }
 
     /// Its nftables tables, as `nft` writes them.
-    pub fn tables(&self) -> Vec<String> {
+    pub(crate) fn tables(&self) -> Vec<String> {
         let tables = self.nftables.iter();
         tables
             .map(|family| format!("{} {TABLE}", family.name()))
@@ -91,7 +91,7 @@ impl KubeProxyRules {
     /// # Errors
     ///
     /// If netfilter does not list them.
-    pub fn connections(&self) -> io::Result<KubeProxyConnections> {
+    pub(crate) fn connections(&self) -> io::Result<KubeProxyConnections> {
         let mut connections = KubeProxyConnections::new();
         for family in &self.nftables {
             let frontends = Frontends::of(*family)?;
@@ -108,7 +108,7 @@ impl KubeProxyRules {
     /// # Errors
     ///
     /// If the kernel does not delete one.
-    pub fn remove_tables(&self) -> io::Result<()> {
+    pub(crate) fn remove_tables(&self) -> io::Result<()> {
         self.nftables.iter().try_for_each(|family| delete(*family))
     }
 
@@ -118,7 +118,7 @@ impl KubeProxyRules {
     /// # Errors
     ///
     /// If netfilter does not list them.
-    pub fn translated() -> io::Result<usize> {
+    pub(crate) fn translated() -> io::Result<usize> {
         let counts = Family::BOTH.map(|family| Ok(translated(family)?.len()));
         counts.into_iter().sum()
     }
