@@ -22,4 +22,10 @@ impl InterfaceRole {
     pub const fn of_pods(interface: u32) -> Self {
         Self { interface, role: 1 }
     }
+
+    /// Another program or a queueing discipline handles the packets of the interface, whose other end is in another
+    /// network namespace. A packet that is redirected to or from there would pass neither.
+    pub const fn screened(interface: u32) -> Self {
+        Self { interface, role: 2 }
+    }
 }

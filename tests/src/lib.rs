@@ -23,6 +23,7 @@ mod families;
 mod far_world;
 mod fetched;
 mod foreign_resync;
+mod foreign_tc;
 mod foreign_xdp;
 mod forward;
 mod http;
@@ -70,6 +71,7 @@ pub use self::{
     far_world::{FarWorld, nobody},
     fetched::promtool_binary,
     foreign_resync::refuse_foreign_resync,
+    foreign_tc::{ForeignTc, TcxHook},
     foreign_xdp::ForeignXdp,
     forward::Forward,
     http::{HttpAnswer, http_ask, http_get, http_send},

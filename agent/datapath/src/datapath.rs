@@ -26,7 +26,8 @@ use shunt_model::{Changes, Frontend, FrontendKind, Locations, Protocol};
 use crate::{
     attach::{
         attachments::Attachments, cgroup, expedite::Expedited, release::release,
-        selection::Selection, sockets::Sockets, uplinks::Uplinks,
+        screen_watch::ScreenWatch, screens::Screens, selection::Selection, sockets::Sockets,
+        uplinks::Uplinks,
     },
     conntrack::connections::Connections,
     error::{DatapathError, SocketError, TableError},
@@ -109,6 +110,9 @@ pub struct Datapath {
     pods: PodInterfaces,
     stations: StationTable,
     peers: Option<Peers>,
+    /// Once what others have on the devices of pods is followed.
+    screen_watch: Option<ScreenWatch>,
+    screens: Screens,
     stale_sockets: Arc<StaleSockets>,
     /// Layout of what is pinned, if anything is.
     layout: Option<Layout>,
@@ -210,6 +214,8 @@ impl Datapath {
                 .redirect
                 .then(|| Peers::take(&mut ebpf))
                 .transpose()?,
+            screen_watch: None,
+            screens: Screens::new(),
             object: Loaded::new(ebpf, pins),
             copies: Arc::new(copies),
             tables: Arc::new(tables),

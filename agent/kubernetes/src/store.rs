@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     mem,
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -12,8 +13,8 @@ use shunt_runtime::{IpFamily, Trigger};
 
 use crate::{
     objects::{
-        endpoint_slice::EndpointSlice, interner::Interner, node::Node, service::Service,
-        service_cidr::ServiceCidr,
+        address::Address, endpoint_slice::EndpointSlice, interner::Interner, node::Node,
+        service::Service, service_cidr::ServiceCidr,
     },
     watch::step::List,
 };
@@ -72,6 +73,13 @@ impl Store {
     /// Returns the knowledge about a service.
     pub(super) fn known(&self, id: &ServiceId) -> Option<&Known> {
         self.services.get(id)
+    }
+
+    /// Returns whether a Service has this ClusterIP.
+    pub(super) fn has_cluster_ip(&self, address: IpAddr) -> bool {
+        let services = self.services.values();
+        let mut services = services.filter_map(|known| known.service.as_ref());
+        services.any(|service| service.cluster_ips.contains(&Address::Ip(address)))
     }
 
     /// All services that there are, the oldest first.

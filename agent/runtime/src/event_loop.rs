@@ -212,6 +212,8 @@ impl EventLoop {
             }
             reports.set_failed_hooks(self.agent.failed_hooks());
             reports.set_host(HostPart::Addresses, self.address_complaints());
+            let screened = self.agent.datapath().screened();
+            reports.set_host(HostPart::Devices, screened.into_iter().collect());
         }
     }
 

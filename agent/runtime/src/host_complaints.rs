@@ -13,6 +13,8 @@ pub enum HostPart {
     Kernel,
     /// The addresses of its interfaces, as far as events name them.
     Addresses,
+    /// The devices of pods, as far as packets are to be redirected there.
+    Devices,
 }
 
 /// The complaints about each part, a sentence each.

@@ -322,6 +322,10 @@ fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch, Rou
     if let Some(uplinks) = uplinks.context("cannot follow the default routes")? {
         links = links.with(uplinks);
     }
+    let screens = datapath.follow_screens();
+    if let Some(screens) = screens.context("cannot follow what is on the devices of pods")? {
+        links = links.with(screens);
+    }
     let routes = datapath.follow_routes();
     let routes = routes.context("cannot follow the routes")?;
     links = links.with(routes.clone());

@@ -4,7 +4,11 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
-/// The addresses of all interfaces of this network namespace (getifaddrs(3)).
+/// Devices that hold addresses of services and none of the node's: those of kube-proxy in mode ipvs, of kube-router, and
+/// of NodeLocal DNSCache.
+const OF_SERVICES: [&str; 3] = ["kube-ipvs0", "kube-dummy-if", "nodelocaldns"];
+
+/// The addresses of this network namespace's interfaces (getifaddrs(3)), without those of services.
 ///
 /// # Errors
 ///
@@ -21,6 +25,7 @@ pub(crate) fn host_addresses() -> io::Result<BTreeSet<IpAddr>> {
         })
     };
     Ok(getifaddrs()?
+        .filter(|interface| !OF_SERVICES.contains(&interface.interface_name.as_str()))
         .filter_map(|interface| address(interface.address?))
         .collect())
 }

@@ -4,7 +4,8 @@
 //! What the stack would have done is done here: the route decides, a hop is taken off the limit,
 //! the link's header is the pod's. What does not fit the device, has come too far, came in where packets to its
 //! source would not go out, or is for a pod whose neighbour is not known yet goes through the stack, which knows
-//! what to do with it.
+//! what to do with it. So does a packet to or from a pod's device that another program or a queueing discipline is on:
+//! `bpf_redirect_peer` passes neither.
 //!
 //! The way to a pod is remembered for a moment only: a pod that comes back with its address on
 //! another device is found there, whether a notification of it arrives or not.
@@ -22,7 +23,7 @@ use crate::{
         origin,
     },
     maps::{
-        addresses::{is_of_pod, is_pod_interface},
+        addresses::{is_of_pod, is_pod_interface, is_screened},
         clock,
         constants::{are_pods_told_by_interface, redirects},
         scratch::Hop,
@@ -59,10 +60,15 @@ pub(crate) fn find<F: Routed>(
     if !is_of_pod::<F>(&to.destination) && !are_pods_told_by_interface() {
         return None;
     }
-    let index = HopIndex(u32::from_be(*to.destination.words().last()?) % HOPS);
+    let address = u32::from_be(*to.destination.words().last()?);
+    let index = HopIndex((address ^ context.interface() << 6) % HOPS);
     let hop = index.hop::<F>()?;
     let now = clock::kernel_ticks();
-    if afresh || hop.until <= now || hop.address != to.destination {
+    if afresh
+        || hop.until <= now
+        || hop.address != to.destination
+        || hop.from != context.interface()
+    {
         hop.look_up(context, extent.network, to, now);
     }
     let goes = hop.interface != 0
@@ -79,6 +85,7 @@ impl<F: Routed> Hop<F> {
     fn look_up(&mut self, context: &impl Access, network: usize, to: &Tuple<F>, now: u64) {
         self.interface = 0;
         self.address = to.destination;
+        self.from = context.interface();
         // Who has no neighbour entry yet gets one from the stack, with this packet.
         self.until = 0;
         // For a packet that fits any device, so that the result is the device's MTU.
@@ -88,7 +95,10 @@ impl<F: Routed> Hop<F> {
         self.until = now + clock::way_lifetime();
         // SAFETY: the value is not read.
         let is_pair = unsafe { PEERS.get(found.ifindex) }.is_some();
-        if !is_pair || !is_of_pod::<F>(&to.destination) && !is_pod_interface(found.ifindex) {
+        if !is_pair
+            || is_screened(context.interface())
+            || !is_of_pod::<F>(&to.destination) && !is_pod_interface(found.ifindex)
+        {
             return;
         }
         self.interface = found.ifindex;

@@ -43,6 +43,14 @@ pub(crate) fn dsr_sources<F: Constants>() -> Option<Cidr<F>> {
     range(F::dsr_sources(), 0)
 }
 
+/// Returns whether other programs or queueing disciplines handle the packets of the interface, which is a pod's. A
+/// function of its own: its callers' stack is short.
+#[inline(never)]
+pub(crate) fn is_screened(interface: u32) -> bool {
+    // SAFETY: the value is not read.
+    unsafe { INTERFACES.get(InterfaceRole::screened(interface)) }.is_some()
+}
+
 /// Returns whether only pods of this node are behind the interface.
 #[inline(always)]
 pub(crate) fn is_pod_interface(interface: u32) -> bool {

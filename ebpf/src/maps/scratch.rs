@@ -72,6 +72,8 @@ pub(crate) struct Hop<F: Family> {
     pub until: u64,
     /// Address of the pod.
     pub address: F::Address,
+    /// The interface that the packets came in by.
+    pub from: u32,
     /// The host's end of its device; 0: through the stack.
     pub interface: u32,
     /// The longest packet that it takes, from the network header on.

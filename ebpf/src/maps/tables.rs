@@ -215,8 +215,7 @@ pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 #[btf_map]
 pub(crate) static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
 
-/// The interfaces that have the programs, and those behind which are pods of this node; what an entry holds
-/// means nothing. Of a packet that goes through the stack half translated, the other half is translated where it leaves
+/// Roles of interfaces: a key for each; what an entry holds means nothing. Of a packet that goes through the stack half translated, the other half is translated where it leaves
 /// by one that has the programs. One table, as a program may have no more than 64 (`MAX_USED_MAPS`).
 #[btf_map]
 pub(crate) static INTERFACES: HashMap<InterfaceRole, u32, 8192> = HashMap::new();

@@ -22,6 +22,7 @@ use crate::{
         transit::{self, NoRoute, Route},
     },
     maps::{
+        addresses::is_screened,
         counters::count,
         flows::tell_packet,
         services::{count_translated, drop_refused},
@@ -80,6 +81,10 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
             return Verdict::PASS;
         }
         Way::Stack
+    } else if translated.destination == packet.tuple.destination && is_screened(context.interface())
+    {
+        // The programs after ours see a pod's reply. It is translated where it leaves.
+        return Verdict::PASS;
     } else {
         match transit::find(context, packet, translated) {
             Ok(route) => Way::Transit(route),

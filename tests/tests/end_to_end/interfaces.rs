@@ -186,7 +186,7 @@ fn an_interface_of_another_link_type_is_left_alone_and_shown_with_the_reason() {
 }
 
 /// Returns whether the kernel has TCX, which needs no qdisc: since Linux 6.6.
-fn has_tcx() -> bool {
+pub(crate) fn has_tcx() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
     (numbers.next(), numbers.next()) >= (Some(6), Some(6))

@@ -74,6 +74,7 @@ mod restart;
 mod reuse;
 mod router;
 mod router_options;
+mod screens;
 mod scripted;
 mod sctp;
 mod service;

@@ -91,6 +91,44 @@ fn node_ports_stand_within_the_ranges_that_are_given() {
     );
 }
 
+/// A ClusterIP on another device than kube-proxy's, as NodeLocal DNSCache or a tunnel may have it.
+const OWN_CLUSTER_IP: &str = "10.96.0.11";
+
+#[test]
+fn cluster_ips_on_devices_of_the_node_carry_no_node_ports() {
+    let flags = ["--nodeport-addresses", "0.0.0.0/0"];
+    let Some(world) = World::with(&flags, |server| {
+        server.put(node("node-1", addresses::NODE));
+        server.put(node_port_service());
+        server.put(service("dns", OWN_CLUSTER_IP));
+    }) else {
+        return;
+    };
+    let usual = wait_until("the node's addresses carry NodePorts", SOON, || {
+        let found = carrying(&world);
+        found.contains(&SECOND.to_owned()).then_some(found)
+    })
+    .unwrap();
+    // A bridge, which every kernel has, with the name of kube-proxy's device and a ClusterIP of each service.
+    let addresses = (0..4).flat_map(|high| (0..250).map(move |low| format!("10.100.{high}.{low}")));
+    let addresses = addresses.map(|ip| format!("address add {ip}/32 dev kube-ipvs0\n"));
+    let commands: String = addresses.collect();
+    world
+        .sandbox
+        .node()
+        .configure(&format!(
+            "link add kube-ipvs0 type bridge\n{commands}\
+             address add {OWN_CLUSTER_IP}/32 dev eth0\n\
+             address add 192.168.16.77/24 dev eth0\n"
+        ))
+        .unwrap();
+    let mut expected = usual.clone();
+    expected.push("192.168.16.77".to_owned());
+    expected.sort();
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    await_carrying(&world, &expected);
+}
+
 #[test]
 fn node_ports_of_other_nodes_are_translated_for_clients_of_this_one_if_asked_for() {
     let Some(world) = World::with(&["--remote-node-ports"], |server| {

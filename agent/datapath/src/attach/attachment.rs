@@ -115,7 +115,7 @@ impl Attachment {
     }
 }
 
-fn has_tcx() -> bool {
+pub(crate) fn has_tcx() -> bool {
     KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE)
 }
 

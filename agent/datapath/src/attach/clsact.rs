@@ -150,16 +150,27 @@ fn require_clsact(interface: &str) -> io::Result<()> {
     }
 }
 
-/// Returns whether our filter is at a hook of an interface, as far as the kernel reports it.
-pub(crate) fn is_there(index: u32, hook: Hook) -> bool {
-    let mut request = TcMessage::with_index(index.cast_signed());
-    request.header.parent = QdiscHandle {
+/// Returns the parent of a hook's filters.
+pub(crate) const fn parent(hook: Hook) -> QdiscHandle {
+    QdiscHandle {
         major: QdiscHandle::CLSACT.major,
         minor: match hook {
             Hook::Egress => QdiscHandle::MIN_EGRESS,
             Hook::Ingress => QdiscHandle::MIN_INGRESS,
         },
-    };
+    }
+}
+
+/// Returns whether a filter is ours. The kernel lists one of each priority without a handle besides.
+pub(crate) fn is_ours(filter: &TcMessage) -> bool {
+    let handle = u32::from(filter.header.handle);
+    filter.header.info >> 16 == u32::from(PRIORITY) && (handle == 0 || handle == u32::from(HANDLE))
+}
+
+/// Returns whether our filter is at a hook of an interface, as far as the kernel reports it.
+pub(crate) fn is_there(index: u32, hook: Hook) -> bool {
+    let mut request = TcMessage::with_index(index.cast_signed());
+    request.header.parent = parent(hook);
     request.header.handle = u32::from(HANDLE).into();
     // Its protocol, as the wire has it.
     let protocol = (libc::ETH_P_ALL as u16).to_be();

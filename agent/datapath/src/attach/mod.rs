@@ -16,6 +16,8 @@ pub(crate) mod interface_watch;
 pub(crate) mod link_layer;
 pub(crate) mod pod_interfaces;
 pub(crate) mod release;
+pub(crate) mod screen_watch;
+pub(crate) mod screens;
 pub(crate) mod selection;
 pub(crate) mod socket_hook;
 pub(crate) mod sockets;

@@ -14,6 +14,8 @@ use crate::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
         filter_watch::RemovedFilters,
         pod_interfaces::pod_interfaces,
+        screen_watch::ScreenWatch,
+        screens::{self, Screens},
         sockets::SocketStatus,
         stations::stations,
         uplink::UplinkStatus,
@@ -198,12 +200,58 @@ impl Datapath {
             // What would leave by an interface that is not in the table is forwarded past the stack.
             warn!(%error, "some packets are not fragmented, and their senders not told that a backend is unreachable");
         }
-        // Packets are handed to the pods behind these only. Another end may have moved since it was looked at.
-        if let Some(peers) = &mut self.peers {
-            let mut interfaces = attached;
-            interfaces.retain(|index| self.links.leads_elsewhere(*index));
-            peers.set(&interfaces);
+        self.set_peers(attached);
+    }
+
+    /// Enters those of the attached interfaces that packets may be handed to the pods behind.
+    fn set_peers(&mut self, mut interfaces: BTreeSet<u32>) {
+        let Some(peers) = &mut self.peers else {
+            return;
+        };
+        // Another end may have moved since it was looked at.
+        interfaces.retain(|index| self.links.leads_elsewhere(*index));
+        self.screens = match &self.screen_watch {
+            Some(watch) => watch.among(&interfaces),
+            None => screens::find(&interfaces),
+        };
+        let screened = self.screens.keys().copied().collect();
+        if let Err(error) = self.interfaces.set(InterfaceRole::screened, &screened) {
+            // From there it is to be as it is to there.
+            warn!(%error, "no packets of pods are redirected, as other programs would not see some");
+            interfaces.clear();
         }
+        peers.set(&(&interfaces - &screened));
+    }
+
+    /// Follows what others have on the devices of pods from now on, if packets are redirected. Returns what changes with
+    /// it. To be called before [`Self::adopt_interfaces`].
+    ///
+    /// # Errors
+    ///
+    /// If the kernel reports nothing, or there is no thread.
+    pub fn follow_screens(&mut self) -> io::Result<Option<Receiver<Screens>>> {
+        if self.peers.is_none() {
+            return Ok(None);
+        }
+        let watch = self.screen_watch.insert(ScreenWatch::start()?);
+        Ok(Some(watch.changes()))
+    }
+
+    /// Returns a sentence about the pods' devices that nothing is redirected to or from, if there are any.
+    pub fn screened(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let count = self.screens.len();
+        let named = self.screens.iter().take(SHOWN).map(|(index, screen)| {
+            let name = self.links.name(*index).unwrap_or_default();
+            format!("{name} ({screen})")
+        });
+        let mut named = named.collect::<Vec<_>>().join(", ");
+        if count > SHOWN {
+            named += &format!(" and {} more", count - SHOWN);
+        }
+        (count > 0).then(|| {
+            format!("--redirect leaves packets to and from some pods to the stack, as other programs handle them: {named}")
+        })
     }
 
     /// Every interface that is to have the programs, by name, and then the patterns that mean none.

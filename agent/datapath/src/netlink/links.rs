@@ -10,7 +10,10 @@ use rtnetlink::packet_route::{
     },
 };
 
-use crate::netlink::dump::{Listing, dump};
+use crate::netlink::{
+    dump::{Listing, dump},
+    messages::interface_of,
+};
 
 /// An interface of our network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +88,11 @@ impl KnownLinks {
         Ok(self.0.values().cloned().collect())
     }
 
+    /// Returns the interface's name.
+    pub(crate) fn name(&self, index: u32) -> Option<&str> {
+        self.0.get(&index).map(|link| link.name.as_str())
+    }
+
     /// Returns whether the interface leads to another network namespace, as far as it is known.
     pub(crate) fn leads_elsewhere(&self, index: u32) -> bool {
         let link = self.0.get(&index);
@@ -93,19 +101,12 @@ impl KnownLinks {
 
     fn learn(&mut self, links: Vec<Link>, unread: &[Box<[u8]>]) {
         let before = mem::take(&mut self.0);
-        let unread = unread.iter().filter_map(|message| index_of(message));
+        let unread = unread.iter().filter_map(|message| interface_of(message));
         self.0 = (unread.filter_map(|index| before.get_key_value(&index)))
             .map(|(index, link)| (*index, link.clone()))
             .chain(links.into_iter().map(|link| (link.index, link)))
             .collect();
     }
-}
-
-/// The interface's index in a message with its header: behind that and four bytes, in the machine's order
-/// (`struct ifinfomsg`, rtnetlink(7)).
-fn index_of(message: &[u8]) -> Option<u32> {
-    let bytes = message.get(20..24)?;
-    bytes.try_into().ok().map(u32::from_ne_bytes)
 }
 
 /// Every interface of the calling thread's network namespace that can be read.

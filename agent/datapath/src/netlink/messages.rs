@@ -120,6 +120,13 @@ impl Messages {
     }
 }
 
+/// Returns the index of the interface that a message with its header is about: `ifi_index` of `struct ifinfomsg`, or
+/// `tcm_ifindex` of `struct tcmsg` (linux/rtnetlink.h).
+pub(crate) fn interface_of(message: &[u8]) -> Option<u32> {
+    let bytes = message.get(20..24)?.try_into().ok()?;
+    Some(u32::from_ne_bytes(bytes))
+}
+
 /// Returns the type of a message: that of its `struct nlmsghdr` (linux/netlink.h).
 pub(crate) fn kind(message: &[u8]) -> Option<u16> {
     let bytes = message.get(4..6)?.try_into().ok()?;

@@ -14,6 +14,7 @@ pub(crate) mod monotonic;
 pub(crate) mod netns_cookie;
 pub(crate) mod preferred_source;
 pub(crate) mod process_socket;
+pub(crate) mod program_query;
 pub(crate) mod raw;
 pub(crate) mod route_lookup;
 pub(crate) mod shared_array;

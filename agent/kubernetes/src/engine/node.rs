@@ -1,6 +1,6 @@
 //! This node, and the addresses of NodePorts.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 use shunt_runtime::ClusterNode;
@@ -8,7 +8,7 @@ use tracing::{error, info};
 
 use crate::{
     engine::{Engine, take::follow},
-    objects::node::Node,
+    objects::{address::Address, node::Node, service::Service},
     store::Concerned,
     translate::view::NodeView,
     watch::step::Step,
@@ -121,11 +121,27 @@ impl Engine {
 
     /// Puts NodePorts on this node's addresses by the flag, and on the other nodes' primary ones.
     pub(super) fn place_node_ports(&mut self) {
-        let own = self.addresses.of(&self.host_addresses, self.view.addresses);
+        let mut own = self.addresses.of(&self.host_addresses, self.view.addresses);
+        let primary: BTreeSet<IpAddr> = self.view.addresses.iter().collect();
+        own.retain(|address| primary.contains(address) || !self.is_of_services(*address));
         let others = self.store.nodes.values();
         let others = others.filter(|node| *node.name != *self.view.name);
         let others = others.flat_map(|node| node.addresses.iter());
         self.reports.set_health_check_addresses(own.clone());
         self.node_ips = others.chain(own).collect();
+    }
+
+    /// Returns whether an address of this host's is a ClusterIP, or is kept for one.
+    fn is_of_services(&self, address: IpAddr) -> bool {
+        let mut ranges = self.view.service_cidrs.iter();
+        ranges.any(|range| range.contains(&address)) || self.store.has_cluster_ip(address)
+    }
+
+    /// Returns whether NodePorts may have to be placed anew with this Service.
+    pub(super) fn is_at_host(&self, service: &Service) -> bool {
+        let addresses = service.cluster_ips.iter().filter_map(Address::ip);
+        addresses
+            .into_iter()
+            .any(|address| self.host_addresses.contains(&address))
     }
 }

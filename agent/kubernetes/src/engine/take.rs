@@ -87,13 +87,22 @@ impl Engine {
         }
         follow("Services", &mut self.links.services, &self.monitor, &step);
         self.look_for_dsr(&step);
+        let is_at_host = match &step {
+            Step::Listed(_) => true,
+            Step::Applied(service) => self.is_at_host(service),
+            _ => false,
+        };
         let store = &mut self.store;
-        match step {
+        let concerned = match step {
             Step::Listed(list) => store.list_services(list),
             Step::Applied(service) => store.put_service(service).into_iter().collect(),
             Step::Deleted(service) => store.remove_service(&service.id).into_iter().collect(),
             Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
+        };
+        if is_at_host {
+            self.place_node_ports();
         }
+        concerned
     }
 
     fn endpoint_slice(&mut self, step: Step<EndpointSlice>) -> Vec<Concerned> {
@@ -127,10 +136,12 @@ impl Engine {
         let service_cidrs = self.store.service_cidrs();
         self.monitor
             .update(|state| state.service_cidrs = Some(service_cidrs.clone()));
-        self.look_from(NodeView {
+        let concerned = self.look_from(NodeView {
             service_cidrs,
             ..self.view.clone()
-        })
+        });
+        self.place_node_ports();
+        concerned
     }
 
     pub(super) fn first_lists_are_there(&self) {

@@ -77,6 +77,37 @@ fn node_ports_follow_the_node_and_its_interfaces() {
 }
 
 #[test]
+fn a_cluster_ip_on_an_interface_is_no_address_of_the_node() {
+    let mut world = World::with(|options| {
+        options.node_port_addresses = "0.0.0.0/0".parse().unwrap();
+    });
+    world.list_nothing();
+    world
+        .engine
+        .take(Change::Node(node("here", "a", "192.0.2.9")));
+    assert_eq!(world.events().len(), 1);
+    let addresses = [[192, 0, 2, 9], [10, 96, 0, 10], [10, 97, 0, 1]].map(IpAddr::from);
+    world
+        .engine
+        .set_host_addresses(addresses.into_iter().collect());
+    let all = "UpdateNodePortServices {10.96.0.10, 10.97.0.1, 192.0.2.9}";
+    assert_eq!(world.events(), [all]);
+    let cluster_ip = json!({ "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"] });
+    world.engine.take(Change::Service(service(
+        "web",
+        "2026-01-01T00:00:00Z",
+        cluster_ip,
+    )));
+    let without_one = "UpdateNodePortServices {10.97.0.1, 192.0.2.9}";
+    assert!(world.events().contains(&without_one.to_owned()));
+    let range = json!({ "metadata": { "name": "one" }, "spec": { "cidrs": ["10.97.0.0/16"] } });
+    let range = serde_json::from_value(range).unwrap();
+    world.engine.take(Change::ServiceCidr(Step::Applied(range)));
+    let without_both = "UpdateNodePortServices {192.0.2.9}";
+    assert!(world.events().contains(&without_both.to_owned()));
+}
+
+#[test]
 fn the_ranges_of_cluster_ips_are_united() {
     let mut world = World::synced();
     let cidr = |name: &str, cidrs: &[&str]| {
