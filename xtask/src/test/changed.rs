@@ -301,7 +301,7 @@ mod tests {
     fn a_room_reaches_its_own_tests() {
         let cases = [
             (
-                "agent/catalog/src/consul/catalog.rs",
+                "agent/catalog/src/consul/tiers.rs",
                 "consul leader::x",
                 "kubernetes pods::x",
             ),
