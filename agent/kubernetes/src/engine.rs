@@ -22,7 +22,7 @@ use ipnet::IpNet;
 use shunt_model::{ClusterNodes, Conflict, Forwarding, RendererEvent, ServiceId, WorkloadId};
 use shunt_runtime::{
     ByFamily, Circumstances, ClusterMonitor, Consequences, Contact, Fate, Pairs,
-    Pending as Waiting, Reports,
+    Pending as Waiting, Refusal, Reports,
 };
 use tracing::warn;
 
@@ -328,13 +328,18 @@ impl Engine {
     /// Takes note of the outcome of an event, and of the conflicts after it.
     pub(super) fn done(&mut self, about: About, fate: Fate) {
         self.under_way.end(&about);
-        let result = fate.map(|Consequences { conflicts, refused }| {
+        let result = fate.map(|consequences| {
+            let Consequences {
+                conflicts,
+                refused,
+                may_have_made_room: _,
+            } = consequences;
             self.look_at_conflicts(&about, conflicts);
             refused
         });
         match &result {
             Ok(_) => self.failures.remove(about.topic()),
-            Err(reason) => {
+            Err(Refusal { reason, .. }) => {
                 let is_new = self.failures.add(about.topic(), Instant::now());
                 if let About::Service { id, .. } = &about
                     && is_new
@@ -378,7 +383,7 @@ impl Engine {
                 };
                 self.without(refused);
             }
-            (About::Service { id, .. }, Err(reason)) => {
+            (About::Service { id, .. }, Err(Refusal { reason, .. })) => {
                 // What the renderer has of it stays, and is not what is known here.
                 self.told
                     .entry(Arc::clone(&id))

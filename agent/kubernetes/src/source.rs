@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ipnet::IpNet;
 use kube::Config;
 use shunt_runtime::{ClusterMonitor, Ending, EventQueue, Fate, Origin, fate};
-use shunt_source::EventSource;
+use shunt_source::{EventSource, Retries};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -38,9 +38,6 @@ use crate::{
         watcher::Watcher,
     },
 };
-
-/// Time before an event that failed is tried again.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// Time that all nodes are watched after the last Service that needed them: one that comes and goes has them listed no
 /// more often.
@@ -345,7 +342,7 @@ pub(super) async fn deliver(
     let mut number = 0;
     let mut under_way = FuturesUnordered::new();
     let mut turn: Option<oneshot::Receiver<Infallible>> = None;
-    let mut retry_at: Option<Instant> = None;
+    let mut retries = Retries::default();
     let mut host_is_followed = true;
     loop {
         if turn.is_none()
@@ -376,9 +373,7 @@ pub(super) async fn deliver(
             biased;
             Some(done) = under_way.next() => {
                 let (about, result) = done?;
-                if !result.as_ref().is_ok_and(|told| told.refused.is_empty()) {
-                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
-                }
+                retries.note(&result);
                 engine.done(about, result);
             }
             () = come(&mut turn), if turn.is_some() => turn = None,
@@ -409,10 +404,7 @@ pub(super) async fn deliver(
                 Err(_) => host_is_followed = false,
             },
             () = until(waits_until), if waits_until.is_some() => engine.stop_waiting(),
-            () = until(retry_at), if retry_at.is_some() => {
-                retry_at = None;
-                engine.retry();
-            }
+            () = retries.due() => engine.retry(),
         }
     }
 }

@@ -87,7 +87,7 @@ pub use self::{
     meters::{Label, Labels, Meters, Told},
     monitor::watching::{Wanted, Watching},
     origin::Origin,
-    outcome::{Acceptance, ApplyError, Consequences, ControlError, Fate, Outcome, fate},
+    outcome::{Acceptance, ApplyError, Consequences, ControlError, Fate, Outcome, Refusal, fate},
     pairs::{Pairs, pair_of},
     priority::give_way,
     queue::{EventQueue, Requests, queue},

@@ -90,10 +90,21 @@ pub struct Consequences {
     pub conflicts: Vec<Conflict>,
     /// The services without which it took effect, and why.
     pub refused: BTreeMap<ServiceId, String>,
+    /// True if it changed or removed frontends, so that others may find room now.
+    pub may_have_made_room: bool,
+}
+
+/// Why a source's event had no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, a phrase.
+    pub reason: String,
+    /// True if a table is too small for it.
+    pub wants_room: bool,
 }
 
 /// Fate of a source's event: what follows from it, or why it had no effect.
-pub type Fate = Result<Consequences, String>;
+pub type Fate = Result<Consequences, Refusal>;
 
 /// Returns what a source has to know of the answer to its event.
 ///
@@ -103,7 +114,10 @@ pub type Fate = Result<Consequences, String>;
 pub fn fate(answer: Result<Acceptance, ApplyError>) -> Fate {
     match answer {
         Ok(acceptance) => Ok(acceptance.into()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(Refusal {
+            reason: error.to_string(),
+            wants_room: error.is_for_want_of_room(),
+        }),
     }
 }
 
@@ -111,6 +125,7 @@ impl From<Acceptance> for Consequences {
     fn from(acceptance: Acceptance) -> Self {
         match acceptance {
             Acceptance::Applied(outcome) => Self {
+                may_have_made_room: outcome.changed + outcome.removed > 0,
                 conflicts: outcome.conflicts,
                 refused: outcome.refused,
             },

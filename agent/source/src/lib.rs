@@ -8,11 +8,13 @@
 mod event_source;
 mod file;
 mod reader;
+mod retries;
 mod socket;
 
 pub use self::{
     event_source::EventSource,
     file::{FileSource, Input},
     reader::read_lines,
+    retries::Retries,
     socket::{Calls, SocketSource},
 };

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -17,12 +17,9 @@ use shunt_model::ServiceId;
 use shunt_runtime::{
     Circumstances, Contact, Ending, EventQueue, Fate, Here, HereWatch, Origin, fate,
 };
-use shunt_source::EventSource;
+use shunt_source::{EventSource, Retries};
 use thiserror::Error;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until},
-};
+use tokio::sync::watch;
 use tracing::error;
 
 use crate::{
@@ -44,9 +41,6 @@ use crate::{
 
 /// The source's name in reports, and the namespace of its services.
 const SOURCE: &str = "local";
-
-/// Time before an event that failed is tried again.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// The exit status of a process that has panicked, as Rust has it.
 const EXIT_PANICKED: i32 = 101;
@@ -289,9 +283,9 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
     look_around(&mut engine, federation.as_ref());
     let mut number = 0;
     let mut under_way = FuturesUnordered::new();
-    let mut retry_at: Option<Instant> = None;
+    let mut retries = Retries::default();
     loop {
-        while let Some(Work { event, about, .. }) = engine.next(std::time::Instant::now()) {
+        while let Some(Work { event, about, .. }) = engine.next(Instant::now()) {
             number += 1;
             let origin = Origin {
                 unit: "registration",
@@ -315,10 +309,8 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
             biased;
             Some(done) = under_way.next() => {
                 let (about, fate) = done?;
+                retries.note(&fate);
                 engine.done(about, fate);
-                if engine.has_failures() {
-                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
-                }
             }
             names = registrar.concerned() => {
                 look(&mut engine, &registrar, |service| {
@@ -333,10 +325,7 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
                 set_place(&mut engine, place);
             }
             () = changed(&mut known) => look_around(&mut engine, federation.as_ref()),
-            () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
-                retry_at = None;
-                engine.retry();
-            }
+            () = retries.due() => engine.retry(),
         }
     }
 }

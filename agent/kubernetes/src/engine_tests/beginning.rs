@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::world::{World, service};
+use super::world::{World, refused, service};
 use crate::{
     engine::{About, Change, Work},
     objects::custom::CustomKind,
@@ -77,7 +77,7 @@ fn a_resync_that_fails_is_tried_again_with_what_is_known_then() {
         "2026-01-01T00:00:00Z",
         json!({}),
     )));
-    world.engine.done(about, Err("no room".into()));
+    world.engine.done(about, refused("no room"));
     assert_eq!(world.events(), [""; 0], "not at once");
     world.engine.retry();
     assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::json;
 use shunt_runtime::Consequences;
 
-use super::world::{World, node, service, slice, word};
+use super::world::{World, node, refused, service, slice, word};
 use crate::{
     engine::{Change, Work},
     watch::step::Step,
@@ -151,7 +151,7 @@ fn an_event_that_fails_is_tried_again() {
         json!({}),
     )));
     let Work { about, .. } = world.engine.next().unwrap();
-    world.engine.done(about, Err("the table is full".into()));
+    world.engine.done(about, refused("the table is full"));
     assert_eq!(world.events(), [] as [&str; 0]);
     let state = world.state();
     assert_eq!(state.pending, 1);
@@ -165,7 +165,7 @@ fn an_event_that_fails_is_tried_again() {
     // A service that the renderer has already is sent again only if the renderer may have something else.
     world.engine.take(slice("web", "web-1", &["10.0.0.1"]));
     let Work { about, .. } = world.engine.next().unwrap();
-    world.engine.done(about, Err("the table is full".into()));
+    world.engine.done(about, refused("the table is full"));
     world.engine.take(slice("web", "web-1", &[]));
     assert_eq!(world.events(), ["UpdateService default/web"]);
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use shunt_model::ServiceId;
 use shunt_runtime::Consequences;
 
-use super::world::{World, service, slice, word};
+use super::world::{World, refused, service, slice, word};
 use crate::{
     engine::{Change, Work},
     watch::step::Step,
@@ -26,7 +26,7 @@ impl World {
     /// Lets the next event fail, and returns it.
     fn fail(&mut self) -> String {
         let Work { event, about, .. } = self.engine.next().unwrap();
-        self.engine.done(about, Err("the table is full".into()));
+        self.engine.done(about, refused("the table is full"));
         word(&event)
     }
 

@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
 use shunt_model::{Forwarding, RendererEvent, Snapshot, WorkloadUpdate};
-use shunt_runtime::{Circumstances, ClusterMonitor, ClusterState, Consequences, Reports};
+use shunt_runtime::{
+    Circumstances, ClusterMonitor, ClusterState, Consequences, Fate, Refusal, Reports,
+};
 use tokio::sync::mpsc::Receiver;
 
 use crate::{
@@ -16,6 +18,14 @@ use crate::{
     routes::change::RouteChange,
     watch::step::Step,
 };
+
+/// The fate of an event that finds no room.
+pub(super) fn refused(reason: &str) -> Fate {
+    Err(Refusal {
+        reason: reason.to_owned(),
+        wants_room: true,
+    })
+}
 
 /// An engine on the node `here`.
 pub(super) struct World {

@@ -12,6 +12,7 @@ use std::{
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::{ServiceId, unusable};
 use shunt_runtime::{Circumstances, Ending, EventQueue, Fate, Here, HereWatch, Origin, fate};
+use shunt_source::Retries;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval, sleep_until},
@@ -27,8 +28,7 @@ use crate::{
     },
 };
 
-/// Time before an event that failed is tried again, or Consul is asked again for an answer that it did not
-/// give.
+/// Pause before Consul is asked again for an answer that it did not give.
 pub(super) const RETRY: Duration = Duration::from_secs(5);
 
 /// Number of news that may wait for the engine before their senders wait.
@@ -76,7 +76,7 @@ pub(super) async fn deliver(
     let mut number = 0;
     let mut under_way = FuturesUnordered::new();
     let mut turn: Option<oneshot::Receiver<Infallible>> = None;
-    let mut retry_at: Option<Instant> = None;
+    let mut retries = Retries::default();
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut here_is_followed = true;
@@ -119,10 +119,8 @@ pub(super) async fn deliver(
             biased;
             Some(done) = under_way.next() => {
                 let (about, result) = done?;
+                retries.note(&result);
                 engine.done(about, result);
-                if engine.has_failures() {
-                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
-                }
             }
             () = come(&mut turn), if turn.is_some() => turn = None,
             Some(told) = news.recv() => {
@@ -147,10 +145,7 @@ pub(super) async fn deliver(
                 Err(_) => here_is_followed = false,
             },
             () = until(settled_at) => listener.settle(&mut engine, Instant::now()),
-            () = until(retry_at) => {
-                retry_at = None;
-                engine.retry();
-            }
+            () = retries.due() => engine.retry(),
             // What is waited for is skipped after a while.
             _ = tick.tick(), if engine.is_waiting() => {}
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use shunt_model::ServiceId;
-use shunt_runtime::{Consequences, Fate};
+use shunt_runtime::{Consequences, Fate, Refusal};
 use tracing::warn;
 
 use crate::instances::engine::{About, Engine};
@@ -40,7 +40,7 @@ impl Engine {
                 };
                 self.without(refused);
             }
-            (About::Service { entry, .. }, Err(reason)) => {
+            (About::Service { entry, .. }, Err(Refusal { reason, .. })) => {
                 self.under_way.remove(&entry);
                 self.failed.insert(entry);
                 // What the renderer has of it stays, and is not what is known here.
@@ -75,11 +75,6 @@ impl Engine {
         for entry in std::mem::take(&mut self.failed) {
             self.change(entry);
         }
-    }
-
-    /// Returns whether an event failed and is to be tried again.
-    pub(crate) fn has_failures(&self) -> bool {
-        self.has_failed || !self.failed.is_empty()
     }
 
     /// Shows the problems of a service. New ones are logged.
