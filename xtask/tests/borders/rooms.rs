@@ -190,6 +190,7 @@ pub(crate) const CRATES: &[Crate] = &[
             room("socket", &["event_source"]),
             room("event_source", &[]),
             room("reader", &[]),
+            room("retries", &[]),
         ],
         values: &[],
     },
