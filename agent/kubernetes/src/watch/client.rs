@@ -19,7 +19,7 @@ use crate::watch::{
     connector::Connector,
     measured::Measured,
     retry_after::RetryAfter,
-    token::{TokenFile, WithToken},
+    token::{Stamp, TokenFile, WithToken},
 };
 
 /// Longest time to make a connection.
@@ -218,10 +218,15 @@ impl Access {
         &self.client
     }
 
-    /// Waits until the file with the token is another one; for ever if there is none.
-    pub(super) async fn token_changed(&self) {
+    /// Returns the stamp of the file with the token; none if there is no such file.
+    pub(super) fn token_stamp(&self) -> Option<Stamp> {
+        self.token.as_ref()?.stamp()
+    }
+
+    /// Waits until the file with the token has another stamp than `known`; for ever if there is none.
+    pub(super) async fn token_changed(&self, known: Option<Stamp>) {
         match &self.token {
-            Some(token) => token.changed().await,
+            Some(token) => token.changed(known).await,
             None => pending().await,
         }
     }

@@ -36,7 +36,7 @@ struct Read {
 
 /// Properties that differ after a file was replaced or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     modified: SystemTime,
     inode: u64,
     size: u64,
@@ -67,16 +67,17 @@ impl TokenFile {
         })
     }
 
-    /// Waits until the file is another one than that whose token was used last.
-    pub(super) async fn changed(&self) {
-        while Stamp::of(&self.path).is_none_or(|stamp| self.is_read(stamp)) {
-            sleep(LOOK).await;
-        }
+    /// Returns the stamp of the file.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        Stamp::of(&self.path)
     }
 
-    fn is_read(&self, stamp: Stamp) -> bool {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.stamp == Some(stamp)
+    /// Waits until the file has another stamp than `known`. Each waiter has a stamp of its own: the
+    /// requests of another one may have read the new token long before.
+    pub(super) async fn changed(&self, known: Option<Stamp>) {
+        while self.stamp().is_none_or(|stamp| Some(stamp) == known) {
+            sleep(LOOK).await;
+        }
     }
 
     /// The header of the next request. The file is read again if it has changed; if there is no token in
@@ -184,13 +185,15 @@ mod tests {
         assert_eq!(file.header().unwrap(), "Bearer first");
         fs::write(&path, "").unwrap();
         assert_eq!(file.header().unwrap(), "Bearer first");
-        timeout(Duration::ZERO, file.changed())
+        let known = file.stamp();
+        timeout(Duration::ZERO, file.changed(known))
             .await
-            .expect_err("what was used last is in the file");
+            .expect_err("the file is as it was");
         let new = folder.path().join("new");
         fs::write(&new, "second").unwrap();
         fs::rename(&new, &path).unwrap();
-        file.changed().await;
+        // Another request may come first.
         assert_eq!(file.header().unwrap(), "Bearer second");
+        file.changed(known).await;
     }
 }

@@ -25,6 +25,7 @@ use crate::watch::{
     kind::{Kind, Selectors},
     page::Page,
     step::{List, Step},
+    token::Stamp,
     unreadable::Unreadables,
 };
 
@@ -72,6 +73,8 @@ pub(crate) struct Watcher<K: Kind, M> {
     absent: Duration,
     /// Number of requests in a row that were refused for our identity.
     refusals: u32,
+    /// The token's file before the last request.
+    token: Option<Stamp>,
     unreadable: Unreadables,
 }
 
@@ -126,6 +129,7 @@ impl<K: Kind, M> Watcher<K, M> {
             path: K::PATH,
             absent: ABSENT,
             refusals: 0,
+            token: None,
             unreadable: Unreadables::new(K::NAME),
         }
     }
@@ -180,7 +184,7 @@ impl<K: Kind, M> Watcher<K, M> {
             }
             tokio::select! {
                 ended = self.pause(pause) => ended,
-                () = self.access.token_changed() => Ok(()),
+                () = self.access.token_changed(self.token) => Ok(()),
             }
         }
     }
@@ -224,6 +228,7 @@ impl<K: Kind, M> Watcher<K, M> {
     /// All objects that can be read, page by page, and the version from which a watch goes on. Takes note of
     /// the others. What has been read of a list that fails is dropped.
     async fn list(&mut self) -> Result<(Vec<K::Object>, String), WatchError> {
+        self.token = self.access.token_stamp();
         let request = Request::new(self.path);
         let mut params = ListParams {
             label_selector: self.selectors.labels.clone(),
@@ -288,6 +293,7 @@ impl<K: Kind, M> Watcher<K, M> {
 
     /// One watch, from its beginning until its server, or its connection, ends it.
     async fn watch(&mut self, version: &mut String) -> Result<(), Stop> {
+        self.token = self.access.token_stamp();
         let params = WatchParams {
             label_selector: self.selectors.labels.clone(),
             field_selector: self.selectors.fields.clone(),
