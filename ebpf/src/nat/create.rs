@@ -120,6 +120,10 @@ pub(crate) fn create_direct<F: Open>(
         conntrack::forget::<F>(&half);
         return None;
     }
+    // It would be found to have the tuple already, and followed.
+    if let Some(replaced) = replaced {
+        conntrack::forget::<F>(replaced);
+    }
     let opener = open_direct(packet, 0, false, Source::<F>::NO_PORT, translated)?;
     // A datagram is looked up as this one was.
     if is_tcp && let Some(direct) = DIRECT.get_ptr_mut(0) {

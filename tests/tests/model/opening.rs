@@ -182,6 +182,9 @@ impl Model {
             self.flows.forget(index);
             return passed;
         }
+        if let Some(known) = known {
+            self.flows.forget(known);
+        }
         let backend = packet.ends.destination;
         let found = chosen.filter(|chosen| {
             chosen.backend == backend

@@ -3,8 +3,8 @@
 use super::{
     both_families,
     frame::{Packet, Transport, source_of},
-    node::Verdict,
-    world::{Backends, Family, in_network, node_with},
+    node::{Verdict, update},
+    world::{Backends, Family, in_network, ip, node_with},
 };
 
 use Transport::Udp;
@@ -40,6 +40,31 @@ fn a_direct_datagram_beside_a_services_flow_goes_on_from_another_port<A: Family>
             let got = node.egress(&answer.frame());
             assert_eq!(got, Verdict::Pass(answer.from((A::CLUSTER_IP, 80)).frame()));
         }
+    }
+}
+
+both_families!(a_direct_datagram_ends_the_flow_of_a_service_that_is_gone in in_network);
+fn a_direct_datagram_ends_the_flow_of_a_service_that_is_gone<A: Family>() {
+    let mut node = node_with(|_| (), Backends::Here);
+    let (address, other) = (ip(A::LOCAL), ip(A::LOCAL_TOO));
+    node.apply(&update(&format!(
+        r#"{{"id":{{"namespace":"default","name":"gone"}},"cluster_ips":[],"external_ips":["{address}"],"ports":{{"udp":{{"protocol":"UDP","port":8080}}}},"backends":{{"udp":[{{"ip":"{other}","port":9090,"local":true}}]}}}}"#,
+    )));
+    let client = (A::OUTSIDER, 40_000);
+    let through = Packet::new(Udp, client, (A::CLUSTER_IP, 80));
+    let direct = through.to((A::LOCAL, 8080));
+    let sent = node.ingress(&through.frame());
+    assert_eq!(sent, Verdict::Pass(direct.frame()));
+    let sent = node.ingress(&direct.frame());
+    let served = through.to((A::LOCAL_TOO, 9090));
+    assert_eq!(sent, Verdict::Pass(served.frame()), "while it is there");
+    node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"gone"}}"#);
+    node.reclaim();
+    for _ in 0..2 {
+        let sent = node.ingress(&direct.frame()).passed();
+        let moved = (A::OUTSIDER, source_of::<A>(&sent).1);
+        assert_ne!(moved, client);
+        assert_eq!(sent, direct.from(moved).frame());
     }
 }
 
