@@ -58,6 +58,8 @@ pub(crate) struct Model {
     pub(super) lost: bool,
     /// True if the last packet was given a place in the table, or was refused one.
     pub(super) sought_room: bool,
+    /// The last packet's flow, if the packet goes on unchanged whether the flow has found room or not.
+    pub(super) unseen: Option<usize>,
     /// True if the programs have left the segment size that the last packet announces.
     pub(super) leaves_size: bool,
     /// True if the last packet got no further than the driver.
@@ -261,5 +263,14 @@ impl Model {
 
     pub(super) fn count(&mut self, counter: &'static str) {
         *self.counters.entry(counter).or_default() += 1;
+    }
+
+    /// Takes the last count of this counter back.
+    pub(super) fn uncount(&mut self, counter: &'static str) {
+        let count = self.counters.entry(counter).or_default();
+        *count -= 1;
+        if *count == 0 {
+            self.counters.remove(counter);
+        }
     }
 }

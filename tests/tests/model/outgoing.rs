@@ -145,15 +145,22 @@ impl Model {
         };
         self.any_masqueraded = true;
         self.any_own |= is_frontend;
+        Ok(self.open_of_host(packet, found.source, keeps))
+    }
+
+    /// Opens a flow of this node's own, from `source`, and sends its packet on, unchanged if it `keeps` its port.
+    fn open_of_host(&mut self, packet: &Packet<'_>, source: Endpoint, keeps: bool) -> Verdict {
         self.sought_room = true;
-        let flow = Flow::new(packet, found.source, backend, None, self.flows.now());
+        let backend = packet.ends.destination;
+        let flow = Flow::new(packet, source, backend, None, self.flows.now());
         let index = self.flows.open(flow);
         self.count("connection");
         if keeps {
-            return passed;
+            self.unseen = self.capacity.map(|_| index);
+            return Verdict::Pass(packet.frame.to_vec());
         }
         let to = self.flows.at(index).sent_on();
-        Ok(self.send_out(packet, to, "request"))
+        self.send_out(packet, to, "request")
     }
 
     fn is_frontend(&self, protocol: Protocol, at: Endpoint) -> bool {
