@@ -1,8 +1,8 @@
 //! Services of a catalog: instances that are registered, as Consul has them, and the frontends that the
 //! configuration gives them.
 //!
-//! What all catalogs share is in `instances`. Consul's own is followed in `consul`; `local` is a catalog of this
-//! agent for hosts without one.
+//! `instances` has the parts that all catalogs share. `consul` follows Consul's catalog. `local` is the agent's own
+//! catalog, for hosts without one.
 
 #![forbid(unsafe_code)]
 

@@ -5,19 +5,19 @@
 //! costs more than either does.
 
 use std::{
-    collections::BTreeSet, convert::Infallible, fmt, future::pending, io, mem, net::IpAddr, panic,
-    process, sync::Arc, time::Duration,
+    collections::BTreeSet, convert::Infallible, fmt, io, mem, net::IpAddr, panic, process,
+    sync::Arc, time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ipnet::IpNet;
 use kube::Config;
-use shunt_runtime::{ClusterMonitor, Ending, EventQueue, Fate, Origin, fate};
+use shunt_runtime::{ClusterMonitor, Ending, EventQueue, Fate, Origin, come, fate, until};
 use shunt_source::{EventSource, Retries};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
 use tracing::error;
 
@@ -406,21 +406,5 @@ pub(super) async fn deliver(
             () = until(waits_until), if waits_until.is_some() => engine.stop_waiting(),
             () = retries.due() => engine.retry(),
         }
-    }
-}
-
-/// Waits until the turn of an event has come.
-async fn come(turn: &mut Option<oneshot::Receiver<Infallible>>) {
-    match turn {
-        // Nothing is ever sent: the other end is dropped.
-        Some(turn) => drop(turn.await),
-        None => pending().await,
-    }
-}
-
-async fn until(when: Option<Instant>) {
-    match when {
-        Some(when) => sleep_until(when).await,
-        None => pending().await,
     }
 }

@@ -25,11 +25,7 @@ use std::{
 
 use shunt_datapath::{Families, FilterWatch, InterfaceWatch, MadeTable, MaglevRecipe, ReadyTables};
 use shunt_model::{EventError, EventKind, RendererEvent};
-use tokio::{
-    sync::oneshot,
-    task::yield_now,
-    time::{sleep, sleep_until},
-};
+use tokio::{sync::oneshot, task::yield_now, time::sleep};
 use tracing::{debug, error, info, warn};
 
 use crate::{
@@ -58,6 +54,7 @@ use crate::{
     steering::Steering,
     table_maker::TableMaker,
     terminate::are_gone,
+    waits::until,
 };
 
 /// Time without an event after which what was replaced is freed, which takes milliseconds.
@@ -546,14 +543,6 @@ impl EventLoop {
     fn refuse(&mut self, error: &dyn fmt::Display) {
         error!("{error}");
         self.history.refuse(error);
-    }
-}
-
-/// Waits until then; for ever if there is no such time.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time.into()).await,
-        None => pending().await,
     }
 }
 

@@ -55,6 +55,7 @@ mod steering;
 mod table_flags;
 mod table_maker;
 mod terminate;
+mod waits;
 
 pub use self::{
     agent::Agent,
@@ -98,4 +99,5 @@ pub use self::{
     service_counts::ServiceFigures,
     steering::{Steering, SteeringError},
     terminate::is_gone,
+    waits::{come, until},
 };

@@ -1,9 +1,9 @@
 //! The time at which events that were refused are tried again.
 
-use std::{future::pending, time::Duration};
+use std::time::Duration;
 
-use shunt_runtime::{Consequences, Fate};
-use tokio::time::{Instant, sleep_until};
+use shunt_runtime::{Consequences, Fate, until};
+use tokio::time::Instant;
 
 /// Pause before the next try, unless only room can help.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -42,10 +42,7 @@ impl Retries {
 
     /// Waits for the time of the next try; without end if there is none.
     pub async fn due(&mut self) {
-        match self.at {
-            Some(at) => sleep_until(at).await,
-            None => pending().await,
-        }
+        until(self.at).await;
         *self = Self::default();
     }
 

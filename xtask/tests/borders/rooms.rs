@@ -181,6 +181,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "pairs",
             "removal",
             "table_flags",
+            "waits",
         ],
     },
     Crate {

@@ -1,11 +1,12 @@
 //! Changes are written before they take effect.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use shunt_runtime::until;
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_blocking,
-    time::{Instant, sleep_until},
+    time::Instant,
 };
 use tracing::warn;
 
@@ -71,13 +72,6 @@ pub(super) fn write_last(registrar: &Registrar, store: &Store) {
     let written = content.and_then(|text| store.write(&text).map_err(|error| error.to_string()));
     if let Err(error) = written {
         warn!("the state of checks is not kept: {error}");
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => pending().await,
     }
 }
 

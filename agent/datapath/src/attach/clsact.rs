@@ -136,18 +136,23 @@ fn require_clsact(interface: &str) -> io::Result<()> {
         Err(error) if is_absent(error.raw_os_error()) => return Ok(()),
         Err(error) => return Err(error),
     };
-    let kind = qdisc.attributes.into_iter();
-    let mut kind = kind.filter_map(|attribute| match attribute {
-        TcAttribute::Kind(kind) => Some(kind),
-        _ => None,
-    });
-    match kind.find(|kind| kind != "clsact") {
+    match kind_of(qdisc.attributes).filter(|kind| kind != "clsact") {
         Some(kind) => Err(io::Error::other(format!(
             "its qdisc `{kind}` has the place of clsact, which the programs need before Linux 6.6: remove it \
              (tc qdisc del dev {interface} {kind}), and what adds it, such as the CNI plugin bandwidth"
         ))),
         None => Ok(()),
     }
+}
+
+/// Returns the kind of the qdisc with these attributes.
+pub(super) fn kind_of(attributes: Vec<TcAttribute>) -> Option<String> {
+    attributes
+        .into_iter()
+        .find_map(|attribute| match attribute {
+            TcAttribute::Kind(kind) => Some(kind),
+            _ => None,
+        })
 }
 
 /// Returns the parent of a hook's filters.

@@ -14,7 +14,10 @@ use rtnetlink::{
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use tracing::warn;
 
-use crate::attach::attachment::TCX_SINCE;
+use crate::{
+    attach::attachment::TCX_SINCE,
+    netlink::messages::{interface_of, kind},
+};
 
 /// Message types of linux/rtnetlink.h.
 const RTM_DELQDISC: u16 = 37;
@@ -121,7 +124,7 @@ async fn follow(socket: &TokioSocket, sender: &watch::Sender<RemovedFilters>) ->
         begin.clear();
         match socket.recv(&mut begin).await {
             Ok(()) => {
-                if let Some(index) = interface_of(&begin) {
+                if let Some(index) = robbed_interface(&begin) {
                     sender.send_modify(|removed| {
                         removed.interfaces.insert(index);
                     });
@@ -136,17 +139,15 @@ async fn follow(socket: &TokioSocket, sender: &watch::Sender<RemovedFilters>) ->
 }
 
 /// Returns the interface of a message, with its header, about the removal of clsact or of filters of it.
-fn interface_of(message: &[u8]) -> Option<u32> {
-    let word = |at: usize| {
-        let bytes = message.get(at..at + 4)?;
-        bytes.try_into().ok().map(u32::from_ne_bytes)
-    };
-    // `struct nlmsghdr`, and behind its 16 bytes `struct tcmsg`.
-    let kind = u16::from_ne_bytes(message.get(4..6)?.try_into().ok()?);
-    let parent = TcHandle::from(word(28)?);
+fn robbed_interface(message: &[u8]) -> Option<u32> {
+    // `tcm_parent` of `struct tcmsg` (linux/rtnetlink.h).
+    let parent = message.get(28..32)?.try_into().ok()?;
+    let parent = TcHandle::from(u32::from_ne_bytes(parent));
     let is_of_clsact = parent.major == TcHandle::CLSACT.major;
-    let is_removal = matches!(kind, RTM_DELQDISC | RTM_DELTFILTER);
-    (is_removal && is_of_clsact).then(|| word(20)).flatten()
+    let is_removal = matches!(kind(message)?, RTM_DELQDISC | RTM_DELTFILTER);
+    (is_removal && is_of_clsact)
+        .then(|| interface_of(message))
+        .flatten()
 }
 
 #[cfg(test)]
@@ -173,7 +174,7 @@ mod tests {
             (vec![0; 20], None),
             (Vec::new(), None),
         ] {
-            assert_eq!(interface_of(&message), interface, "{message:?}");
+            assert_eq!(robbed_interface(&message), interface, "{message:?}");
         }
     }
 }

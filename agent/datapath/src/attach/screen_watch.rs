@@ -64,7 +64,7 @@ impl ScreenWatch {
     }
 
     /// Returns the screened ones of these interfaces: the host's ends of pairs, by index, which have our programs.
-    /// Those that are new are looked at now.
+    /// New interfaces are looked at now.
     pub(crate) fn among(&self, interfaces: &BTreeSet<u32>) -> Screens {
         let mut candidates = lock(&self.candidates);
         let new: BTreeSet<u32> = interfaces.difference(&candidates).copied().collect();

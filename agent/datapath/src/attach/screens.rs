@@ -11,7 +11,7 @@ use std::{
 
 use rtnetlink::packet_route::{
     RouteNetlinkMessage,
-    tc::{TcAttribute, TcHandle, TcMessage},
+    tc::{TcHandle, TcMessage},
 };
 
 use crate::{
@@ -133,12 +133,7 @@ impl Disciplines {
             header, attributes, ..
         } in items
         {
-            let kind = attributes
-                .into_iter()
-                .find_map(|attribute| match attribute {
-                    TcAttribute::Kind(kind) => Some(kind),
-                    _ => None,
-                });
+            let kind = clsact::kind_of(attributes);
             let index = header.index.cast_unsigned();
             this.of.entry(index).or_default().push(Discipline {
                 parent: header.parent,

@@ -10,11 +10,11 @@ use std::{
 use futures_util::future::OptionFuture;
 use kube::{Client, Config};
 use shunt_model::ServiceId;
-use shunt_runtime::Reports;
+use shunt_runtime::{Reports, until};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::{debug, info, warn};
 
@@ -353,11 +353,5 @@ impl Work {
         self.known.remove(&key(report));
         let until = Instant::now() + pause;
         self.rest_until = Some(self.rest_until.map_or(until, |known| known.max(until)));
-    }
-}
-
-async fn until(when: Option<Instant>) {
-    if let Some(when) = when {
-        sleep_until(when).await;
     }
 }

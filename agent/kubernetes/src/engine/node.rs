@@ -139,9 +139,7 @@ impl Engine {
 
     /// Returns whether NodePorts may have to be placed anew with this Service.
     pub(super) fn is_at_host(&self, service: &Service) -> bool {
-        let addresses = service.cluster_ips.iter().filter_map(Address::ip);
-        addresses
-            .into_iter()
-            .any(|address| self.host_addresses.contains(&address))
+        let mut addresses = service.cluster_ips.iter().filter_map(Address::ip);
+        addresses.any(|address| self.host_addresses.contains(&address))
     }
 }

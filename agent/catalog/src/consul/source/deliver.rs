@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     convert::Infallible,
-    future::pending,
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -11,11 +10,13 @@ use std::{
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::{ServiceId, unusable};
-use shunt_runtime::{Circumstances, Ending, EventQueue, Fate, Here, HereWatch, Origin, fate};
+use shunt_runtime::{
+    Circumstances, Ending, EventQueue, Fate, Here, HereWatch, Origin, come, fate, until,
+};
 use shunt_source::Retries;
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{MissedTickBehavior, interval, sleep_until},
+    time::{MissedTickBehavior, interval},
 };
 
 use crate::{
@@ -163,20 +164,4 @@ fn set_place(engine: &mut Engine, identity: &Identity, here: Option<Arc<Here>>) 
         ..identity.place.clone()
     };
     engine.set_place(place, own);
-}
-
-/// Waits until the turn of an event has come.
-async fn come(turn: &mut Option<oneshot::Receiver<Infallible>>) {
-    match turn {
-        // Nothing is ever sent: the other end is dropped.
-        Some(turn) => drop(turn.await),
-        None => pending().await,
-    }
-}
-
-async fn until(when: Option<Instant>) {
-    match when {
-        Some(when) => sleep_until(when.into()).await,
-        None => pending().await,
-    }
 }

@@ -17,13 +17,14 @@ use std::{
 
 use kube::Client;
 use shunt_model::ServiceId;
+use shunt_runtime::until;
 use tokio::{
     sync::{
         mpsc::{self, Receiver, Sender},
         watch,
     },
     task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep_until},
+    time::{MissedTickBehavior, interval},
 };
 
 use self::{
@@ -314,11 +315,5 @@ impl WorkloadWork {
         self.meters.set_slices(slices, endpoints);
         self.meters
             .set_queue(self.queue.len(), self.queue.dropped());
-    }
-}
-
-async fn until(when: Option<Instant>) {
-    if let Some(when) = when {
-        sleep_until(when.into()).await;
     }
 }

@@ -1,0 +1,24 @@
+//! Waits of loops that may have nothing to wait for.
+
+use std::{convert::Infallible, future::pending};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
+
+/// Waits until `time`; for ever if there is none.
+pub async fn until(time: Option<impl Into<Instant>>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => pending().await,
+    }
+}
+
+/// Waits until the turn of an event has come, which the queue says by dropping the sender; for ever if there is none.
+pub async fn come(turn: &mut Option<oneshot::Receiver<Infallible>>) {
+    match turn {
+        Some(turn) => drop(turn.await),
+        None => pending().await,
+    }
+}
