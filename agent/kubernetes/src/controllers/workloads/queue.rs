@@ -15,6 +15,12 @@ const FIRST: Duration = Duration::from_millis(5);
 /// The longest time.
 const LONGEST: Duration = Duration::from_secs(1000);
 
+/// Delay after the first refusal; it doubles with each that follows.
+const FIRST_REFUSED: Duration = Duration::from_secs(1);
+
+/// The longest time between two tries of what the server refuses.
+const LONGEST_REFUSED: Duration = Duration::from_mins(1);
+
 /// So many retries at once; then so many in a second, of all keys together.
 const BURST: u32 = 100;
 const EVERY: Duration = Duration::from_millis(100);
@@ -31,6 +37,8 @@ pub(super) struct Queue<K> {
     delayed: HashMap<K, Instant>,
     busy: HashMap<K, bool>,
     requeues: HashMap<K, u32>,
+    /// Number of refusals of each since it was last done.
+    refusals: HashMap<K, u32>,
     dropped: BTreeSet<K>,
     /// Until when retries are taken.
     taken: Option<Instant>,
@@ -45,7 +53,7 @@ pub(super) enum End {
     Failed,
     /// It has to be tried again, for no fault of its own.
     Again,
-    /// The same would fail again.
+    /// The server does not take it: a policy or a webhook that may change at any time.
     Refused,
 }
 
@@ -55,6 +63,8 @@ pub(super) enum Next {
     Nothing,
     /// It is tried again.
     Retry,
+    /// The same, until the server takes it; it was not refused before.
+    Refused,
     /// It is given up until something changes.
     Dropped,
 }
@@ -69,6 +79,7 @@ impl<K> Default for Queue<K> {
             delayed: HashMap::new(),
             busy: HashMap::new(),
             requeues: HashMap::new(),
+            refusals: HashMap::new(),
             dropped: BTreeSet::new(),
             taken: None,
         }
@@ -123,6 +134,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         let next = match end {
             End::Done => {
                 self.requeues.remove(key);
+                self.refusals.remove(key);
                 Next::Nothing
             }
             End::Again => {
@@ -130,15 +142,22 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 self.enqueue(key.clone());
                 return Next::Retry;
             }
-            End::Refused => self.give_up(key),
+            End::Refused => {
+                let count = self.refusals.entry(key.clone()).or_default();
+                let pause = FIRST_REFUSED * 2_u32.saturating_pow(*count);
+                *count = count.saturating_add(1);
+                let is_new = *count == 1;
+                let at = (now + pause.min(LONGEST_REFUSED)).max(self.token(now));
+                self.delay(key, at);
+                if is_new { Next::Refused } else { Next::Retry }
+            }
             End::Failed => {
                 let count = self.requeues.entry(key.clone()).or_default();
                 if *count < REQUEUES {
                     let pause = (FIRST * 2_u32.pow(*count)).min(LONGEST);
                     *count += 1;
                     let at = (now + pause).max(self.token(now));
-                    self.later.insert((at, key.clone()));
-                    self.delayed.insert(key.clone(), at);
+                    self.delay(key, at);
                     Next::Retry
                 } else {
                     self.give_up(key)
@@ -150,6 +169,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             self.add(key.clone());
         }
         next
+    }
+
+    fn delay(&mut self, key: &K, at: Instant) {
+        self.later.insert((at, key.clone()));
+        self.delayed.insert(key.clone(), at);
     }
 
     fn give_up(&mut self, key: &K) -> Next {
@@ -259,13 +283,37 @@ mod tests {
             assert_eq!(queue.end(&1, End::Again, now), Next::Retry);
         }
         assert_eq!(queue.take(now), Some(1));
-        assert_eq!(queue.end(&1, End::Refused, now), Next::Dropped);
-        // One that changed meanwhile is not given up.
+        assert_eq!(queue.end(&1, End::Failed, now), Next::Retry);
+        assert_eq!(queue.next_at(), Some(now + FIRST));
+    }
+
+    #[test]
+    fn a_refused_key_is_tried_again_without_end_and_reported_once() {
+        let (mut queue, mut now) = (Queue::default(), Instant::now());
         queue.add(1);
+        for seconds in [1, 2, 4, 8, 16, 32].into_iter().chain([60; 100]) {
+            assert_eq!(queue.take(now), Some(1));
+            let next = queue.end(&1, End::Refused, now);
+            let expected = if seconds == 1 {
+                Next::Refused
+            } else {
+                Next::Retry
+            };
+            assert_eq!(next, expected);
+            assert_eq!(queue.next_at(), Some(now + Duration::from_secs(seconds)));
+            now += Duration::from_secs(seconds);
+        }
+        // One that changes does not wait.
         assert_eq!(queue.take(now), Some(1));
         queue.add(1);
-        assert_eq!(queue.end(&1, End::Refused, now), Next::Dropped);
+        assert_eq!(queue.end(&1, End::Refused, now), Next::Retry);
         assert_eq!(queue.take(now), Some(1));
+        assert_eq!(queue.end(&1, End::Done, now), Next::Nothing);
+        // Once it was done, a refusal is news.
+        queue.add(1);
+        assert_eq!(queue.take(now), Some(1));
+        assert_eq!(queue.end(&1, End::Refused, now), Next::Refused);
+        assert_eq!(queue.dropped(), 0);
     }
 
     #[test]

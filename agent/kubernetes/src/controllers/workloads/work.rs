@@ -108,8 +108,6 @@ struct WorkloadWork {
     rest_until: Option<Instant>,
     /// True if the server did not answer a watch.
     was_lost: bool,
-    /// Interval at which those that were given up are tried again.
-    revive_every: Duration,
 }
 
 /// Runs for as long as there is an election.
@@ -168,7 +166,6 @@ impl WorkloadWork {
             backoff: Backoff::new(),
             rest_until: None,
             was_lost: false,
-            revive_every: REVIVE,
         }
     }
 
@@ -178,7 +175,7 @@ impl WorkloadWork {
         defined: watch::Sender<BTreeSet<CustomKind>>,
         leads: &mut watch::Receiver<bool>,
     ) {
-        let mut revivals = interval(self.revive_every);
+        let mut revivals = interval(REVIVE);
         revivals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut counts = interval(COUNT);
         counts.set_missed_tick_behavior(MissedTickBehavior::Delay);

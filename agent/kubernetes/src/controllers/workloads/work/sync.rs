@@ -31,12 +31,7 @@ impl WorkloadWork {
         };
         if self.store.is_out_of_date(&id, now) {
             debug!("Service {id}: what is known of its slices is older than what was written");
-            self.failed(
-                &service,
-                End::Failed,
-                "what is known of its slices is out of date",
-                now,
-            );
+            self.failed(&service, "what is known of its slices is out of date", now);
             return;
         }
         let is_linkerds = self.store.is_linkerds(&id);
@@ -112,18 +107,18 @@ impl WorkloadWork {
             WriteError::NamespaceTerminating => {
                 self.queue.end(id, End::Done, now);
             }
-            WriteError::Conflict => self.failed(&service, End::Failed, &error.to_string(), now),
-            WriteError::Forbidden(_) => {
-                // For example for want of quota: users see it at once, and it is tried again.
-                warn!("Service {id}: {error}");
-                self.notify(Notice::of_service(
-                    &service,
-                    "FailedToPublish",
-                    error.to_string(),
-                ));
-                self.failed(&service, End::Failed, &error.to_string(), now);
+            WriteError::Conflict => self.failed(&service, &error.to_string(), now),
+            // For example for want of quota, or by a policy: users see it at once, and it is tried again.
+            WriteError::Forbidden(_) | WriteError::Invalid(_) => {
+                if self.queue.end(id, End::Refused, now) == Next::Refused {
+                    warn!("Service {id}: its workloads are not published: {error}");
+                    self.notify(Notice::of_service(
+                        &service,
+                        "FailedToPublish",
+                        error.to_string(),
+                    ));
+                }
             }
-            WriteError::Invalid(_) => self.failed(&service, End::Refused, &error.to_string(), now),
             WriteError::Unavailable { retry_after, .. } => {
                 let pause = self.backoff.pause_after_error(*retry_after);
                 self.rest(pause);
@@ -137,8 +132,8 @@ impl WorkloadWork {
         }
     }
 
-    fn failed(&mut self, service: &Service, end: End, why: &str, now: Instant) {
-        if self.queue.end(&service.id, end, now) == Next::Dropped {
+    fn failed(&mut self, service: &Service, why: &str, now: Instant) {
+        if self.queue.end(&service.id, End::Failed, now) == Next::Dropped {
             warn!(
                 "Service {}: its workloads are not published, until something changes or {REVIVE:?} have \
                  passed: {why}",

@@ -96,10 +96,8 @@ impl WorkloadWork {
                         self.rest(pause);
                         End::Again
                     }
-                    WriteError::Invalid(_) => End::Refused,
-                    WriteError::Conflict
-                    | WriteError::Forbidden(_)
-                    | WriteError::NamespaceTerminating => End::Failed,
+                    WriteError::Forbidden(_) | WriteError::Invalid(_) => End::Refused,
+                    WriteError::Conflict | WriteError::NamespaceTerminating => End::Failed,
                 }
             }
         };

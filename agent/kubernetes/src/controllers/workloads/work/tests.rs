@@ -12,7 +12,7 @@ use std::{
 use hyper::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::{runtime::Builder, time::timeout};
+use tokio::runtime::Builder;
 use tower::service_fn;
 
 use super::*;
@@ -283,10 +283,7 @@ fn a_family_that_fails_does_not_stop_the_other() {
         changes.into_iter().for_each(|change| work.take(change));
         work.start_anew();
         work.write_what_is_due();
-        let done = work.writing.join_next().await.unwrap().unwrap();
-        let Finished::Slices(_, outcome) = done else {
-            panic!("it is no status");
-        };
+        let (_, outcome) = written(&mut work).await;
         assert_eq!(server.asked.load(Ordering::Relaxed), 2);
         assert_eq!(outcome.counts.created, 1);
         assert_eq!(outcome.failure.unwrap().name(), "invalid");
@@ -320,72 +317,95 @@ fn what_the_watch_tells_of_a_write_before_its_answer_is_no_reason_to_look_again(
     }
 }
 
+/// Returns the work on one Service with a workload, of which nothing is written yet.
+fn work_on_one(server: &Arc<Server>) -> (WorkloadWork, Receiver<Notice>) {
+    let (mut work, told) = work(server);
+    let vm = workload("vm", "192.0.2.1", &[]);
+    let changes = changes(vec![web(&[])], vec![vm], vec![]);
+    changes.into_iter().for_each(|change| work.take(change));
+    work.start_anew();
+    (work, told)
+}
+
+/// Has the Service fail until it is given up (Q2).
+fn give_up(work: &mut WorkloadWork) {
+    let mut now = Instant::now();
+    while work.queue.dropped() == 0 {
+        let id = work.queue.take(now).unwrap();
+        let failure = Some(WriteError::Conflict);
+        work.slices_done(
+            &id,
+            Outcome {
+                failure,
+                ..Outcome::default()
+            },
+        );
+        // Longer than any pause.
+        now += Duration::from_hours(1);
+    }
+}
+
+async fn written(work: &mut WorkloadWork) -> (ServiceId, Outcome) {
+    let done = work.writing.join_next().await.unwrap().unwrap();
+    let Finished::Slices(id, outcome) = done else {
+        panic!("it is no status");
+    };
+    (id, outcome)
+}
+
 #[test]
 fn one_that_was_given_up_is_tried_again_after_a_while() {
     assert_eq!(REVIVE, Duration::from_mins(10));
-    let server = Arc::new(Server {
-        // What the server does not take is given up at once (Q2).
-        statuses: Mutex::new(vec![422, 422]),
-        ..Server::default()
-    });
     in_runtime(async {
-        let (mut work, mut told) = work(&server);
-        work.revive_every = Duration::from_millis(50);
-        let (sender, receiver) = mpsc::channel(AHEAD);
-        for change in changes(
-            vec![web(&[])],
-            vec![workload("vm", "192.0.2.1", &[])],
-            vec![],
-        ) {
-            sender.send(change).await.unwrap();
-        }
-        let (_leads, mut leads) = watch::channel(true);
-        let meters = Arc::clone(&work.meters);
-        let done = async {
-            while meters
-                .workloads
-                .writes
-                .get_or_create(&[("operation", "create")])
-                .get()
-                == 0
-            {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let running = work.go_on(receiver, watch::Sender::default(), &mut leads);
-        let waited = async {
-            tokio::select! {
-                () = running => panic!("nobody has ended the election"),
-                () = done => {}
-            }
-        };
-        timeout(Duration::from_secs(20), waited).await.unwrap();
-        assert_eq!(server.asked.load(Ordering::Relaxed), 3);
-        assert_eq!(meters.workloads.drops.get(), 2);
+        let (mut work, mut told) = work_on_one(&Arc::default());
+        give_up(&mut work);
+        assert_eq!(work.meters.workloads.drops.get(), 1);
         let notice = format!("{:?}", told.try_recv().unwrap());
         assert!(notice.contains("FailedToPublish"), "{notice}");
+        work.write_what_is_due();
+        assert!(work.writing.is_empty());
+        work.revive();
+        work.write_what_is_due();
+        let (_, outcome) = written(&mut work).await;
+        assert!(outcome.failure.is_none());
     });
 }
 
 #[test]
+fn what_the_server_refuses_is_tried_again_and_reported_once() {
+    for status in [400, 403, 413, 415, 422] {
+        let server = Arc::new(Server {
+            statuses: Mutex::new(vec![status; 20]),
+            ..Server::default()
+        });
+        in_runtime(async {
+            let (mut work, mut told) = work_on_one(&server);
+            let mut now = Instant::now();
+            for _ in 0..20 {
+                let id = work.queue.take(now).unwrap();
+                work.sync(id, now);
+                let (id, outcome) = written(&mut work).await;
+                assert!(outcome.failure.is_some());
+                work.slices_done(&id, outcome);
+                now += Duration::from_mins(1);
+            }
+            assert_eq!(work.queue.dropped(), 0);
+            let notice = format!("{:?}", told.try_recv().unwrap());
+            assert!(notice.contains("FailedToPublish"), "{notice}");
+            told.try_recv().expect_err("one is enough");
+            let id = work.queue.take(now).unwrap();
+            work.sync(id, now);
+            let (_, outcome) = written(&mut work).await;
+            assert!(outcome.failure.is_none(), "{status}");
+        });
+    }
+}
+
+#[test]
 fn one_that_was_given_up_is_tried_again_when_the_server_is_back() {
-    let server = Arc::new(Server {
-        statuses: Mutex::new(vec![422]),
-        ..Server::default()
-    });
     in_runtime(async {
-        let (mut work, _told) = work(&server);
-        let vm = workload("vm", "192.0.2.1", &[]);
-        let changes = changes(vec![web(&[])], vec![vm], vec![]);
-        changes.into_iter().for_each(|change| work.take(change));
-        work.start_anew();
-        work.write_what_is_due();
-        let done = work.writing.join_next().await.unwrap().unwrap();
-        let Finished::Slices(id, outcome) = done else {
-            panic!("it is no status");
-        };
-        work.slices_done(&id, outcome);
-        assert_eq!(work.queue.dropped(), 1);
+        let (mut work, _told) = work_on_one(&Arc::default());
+        give_up(&mut work);
         // That the server answers is nothing new, as long as it was not away.
         work.take(Change::Service(Step::Alive));
         assert_eq!(work.queue.dropped(), 1);
@@ -394,10 +414,7 @@ fn one_that_was_given_up_is_tried_again_when_the_server_is_back() {
         work.take(Change::Slice(Step::Alive));
         assert_eq!(work.queue.dropped(), 0);
         work.write_what_is_due();
-        let done = work.writing.join_next().await.unwrap().unwrap();
-        let Finished::Slices(_, outcome) = done else {
-            panic!("it is no status");
-        };
+        let (_, outcome) = written(&mut work).await;
         assert!(outcome.failure.is_none());
     });
 }
