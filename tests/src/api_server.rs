@@ -25,7 +25,10 @@ use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -49,7 +52,11 @@ use self::{
     selector::Selector,
     tls::Identity,
 };
-pub use self::{faults::Faults, kind::Kind};
+pub use self::{
+    faults::Faults,
+    http::{HTTP1, HTTP2},
+    kind::Kind,
+};
 use crate::namespace::Namespace;
 
 /// State that requests share.
@@ -60,6 +67,10 @@ struct Shared {
     changed: watch::Sender<u64>,
     /// Counts how often all connections were cut.
     cut: watch::Sender<u64>,
+    /// Counts how often all connections were to end.
+    goaway: watch::Sender<u64>,
+    /// Number of connections.
+    connections: AtomicUsize,
     token: Mutex<String>,
     /// Methods and URIs.
     requests: Mutex<Vec<(String, String)>>,
@@ -101,6 +112,7 @@ pub struct ApiServer {
     running: Option<Running>,
     at: SocketAddr,
     identity: Identity,
+    protocols: &'static [&'static [u8]],
 }
 
 /// The thread that serves; it ends when this is dropped.
@@ -128,6 +140,8 @@ impl ApiServer {
                 faults: Mutex::default(),
                 changed: watch::Sender::new(0),
                 cut: watch::Sender::new(0),
+                goaway: watch::Sender::new(0),
+                connections: AtomicUsize::new(0),
                 token: Mutex::new(token),
                 requests: Mutex::default(),
                 events: Mutex::default(),
@@ -137,6 +151,7 @@ impl ApiServer {
             running: None,
             at,
             identity,
+            protocols: &[HTTP2, HTTP1],
         };
         server.serve(listener)?;
         Ok(server)
@@ -213,6 +228,22 @@ impl ApiServer {
     /// Cuts all connections, whatever they are in the middle of.
     pub fn cut(&self) {
         self.shared.cut.send_modify(|count| *count += 1);
+    }
+
+    /// Asks for other connections: what goes on in those that there are may end, and nothing may begin (GOAWAY of
+    /// HTTP/2).
+    pub fn send_goaway(&self) {
+        self.shared.goaway.send_modify(|count| *count += 1);
+    }
+
+    /// Returns the number of connections.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Takes these protocols when it [comes back](Self::come_back), the best one first.
+    pub const fn set_protocols(&mut self, protocols: &'static [&'static [u8]]) {
+        self.protocols = protocols;
     }
 
     /// Has these faults from now on.
@@ -301,7 +332,7 @@ impl ApiServer {
     }
 
     fn serve(&mut self, listener: TcpListener) -> Result<()> {
-        let acceptor = self.identity.acceptor()?;
+        let acceptor = self.identity.acceptor(self.protocols)?;
         let shared = Arc::clone(&self.shared);
         let (stop, stopped) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -345,6 +376,22 @@ impl Drop for Running {
     }
 }
 
+/// A connection that counts for as long as this is there.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(connections: &'a AtomicUsize) -> Self {
+        connections.fetch_add(1, Ordering::Relaxed);
+        Self(connections)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Takes connections for ever.
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     let Ok(listener) = TokioListener::from_std(listener) else {
@@ -364,8 +411,9 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };
+                    let _counted = Counted::new(&shared.connections);
                     // The client sees what goes wrong.
-                    drop(http::answer(stream, shared).await);
+                    drop(http::answer(stream, Arc::clone(&shared)).await);
                 });
             }
             Ok(()) = cut.changed() => connections.abort_all(),

@@ -54,7 +54,7 @@ mod wait;
 pub use self::{
     ack::Ack,
     agent::{Agent, measure_agents},
-    api_server::{ApiServer, Faults, Kind},
+    api_server::{ApiServer, Faults, HTTP1, HTTP2, Kind},
     binary::agent_binary,
     cgroup::{Cgroup, own_cgroup},
     client::{Answer, Connection, Failure, Flow, HalfClosed, Target, Transport},

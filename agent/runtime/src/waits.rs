@@ -15,7 +15,7 @@ pub async fn until(time: Option<impl Into<Instant>>) {
     }
 }
 
-/// Waits until the turn of an event has come, which the queue says by dropping the sender; for ever if there is none.
+/// Waits until the turn of an event has come: the queue drops the sender then. For ever if there is none.
 pub async fn come(turn: &mut Option<oneshot::Receiver<Infallible>>) {
     match turn {
         Some(turn) => drop(turn.await),

@@ -34,6 +34,10 @@ pub struct Faults {
     pub lacks: Option<Kind>,
     /// Grants no right to read all objects of this kind (403); one of a name it does.
     pub forbidden: Option<Kind>,
+    /// Never answers requests for Leases.
+    pub holds_leases: bool,
+    /// Answers requests for watches with this status.
+    pub watches: Option<u16>,
     /// Answers the creation of an Event with this status.
     pub events: Option<u16>,
     /// Answers the write of a status with this status.

@@ -1,16 +1,17 @@
 //! Requests and answers.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, io, pin::pin, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt, Collected, StreamBody, combinators::BoxBody};
 use hyper::{
     Method, Request, Response,
     body::{Bytes, Frame, Incoming},
     header::HeaderValue,
-    server::conn::http1,
+    http::uri::PathAndQuery,
+    server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::{
     sync::mpsc::{self, Sender, error::SendError},
@@ -32,6 +33,12 @@ use super::{
     selector::Selector,
     target::Target,
 };
+
+/// The name of HTTP/1.1 (ALPN).
+pub const HTTP1: &[u8] = b"http/1.1";
+
+/// The name of HTTP/2 (ALPN).
+pub const HTTP2: &[u8] = b"h2";
 
 /// Interval of the bookmarks of a watch.
 const BOOKMARK: Duration = Duration::from_secs(1);
@@ -58,12 +65,25 @@ impl From<SendError<Piece>> for Unread {
 
 /// Answers the requests of a connection.
 pub(super) async fn answer(stream: TlsStream<Marked>, shared: Arc<Shared>) -> hyper::Result<()> {
+    let mut goaway = shared.goaway.subscribe();
     let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(respond(request, shared).await) }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    connection.await
+    let (_, tls) = stream.get_ref();
+    let is_http2 = tls.alpn_protocol() == Some(HTTP2);
+    let stream = TokioIo::new(stream);
+    if is_http2 {
+        let server = http2::Builder::new(TokioExecutor::new());
+        let mut connection = pin!(server.serve_connection(stream, service));
+        tokio::select! {
+            ended = &mut connection => return ended,
+            _ = goaway.changed() => connection.as_mut().graceful_shutdown(),
+        }
+        return connection.await;
+    }
+    let server = http1::Builder::new();
+    server.serve_connection(stream, service).await
 }
 
 /// Parameters of a request.
@@ -103,9 +123,11 @@ impl Page {
 async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
     let uri = request.uri().clone();
     let method = request.method().clone();
+    // By HTTP/2 it has the server's name, too.
+    let asked = uri.path_and_query().map_or("", PathAndQuery::as_str);
     shared
         .requests()
-        .push((method.to_string(), uri.to_string()));
+        .push((method.to_string(), asked.to_owned()));
     let token = request.headers().get("authorization");
     let token = token
         .and_then(|value| value.to_str().ok())
@@ -131,6 +153,9 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
     let content_type = content_type.and_then(|value| value.to_str().ok());
     let content_type = content_type.unwrap_or_default().to_owned();
     if let Some(asked) = leases::Asked::of(method.as_str(), uri.path()) {
+        if faults.holds_leases {
+            return pending().await;
+        }
         let body = whole_body(request).await;
         return match shared.leases().answer(asked, &content_type, &body) {
             Ok((status, lease)) => whole(status, lease.to_string().into()),
@@ -201,6 +226,9 @@ async fn read(
         return failure(403, "it is forbidden", 0);
     }
     let watches = value("watch") == Some("true");
+    if let Some(status) = faults.watches.filter(|_| watches) {
+        return failure(status, "a fault", 0);
+    }
     if !watches {
         wait_until_given(kind, &shared).await;
     }

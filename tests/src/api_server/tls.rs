@@ -37,12 +37,13 @@ impl Identity {
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
     }
 
-    /// Returns an acceptor that makes TLS of accepted connections.
-    pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
+    /// Returns an acceptor that makes TLS of accepted connections, with these protocols, the best one first.
+    pub(super) fn acceptor(&self, protocols: &[&[u8]]) -> Result<TlsAcceptor> {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
-        let config = ServerConfig::builder()
+        let mut config = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.clone()], key)?;
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }

@@ -241,3 +241,29 @@ fn a_cluster_without_service_cidrs_is_one_too() {
         assert_eq!(source["connected"], true);
     }
 }
+
+#[test]
+fn what_no_watch_begins_at_is_listed_anew() {
+    let Some(world) = World::with(&[], |server| {
+        nodes(server);
+        fill(server, 1..=3);
+    }) else {
+        return;
+    };
+    world.await_frontends(&expected(1..=3));
+    // A version of the future, as after etcd was restored: "Too large resource version".
+    world.server.set_faults(Faults {
+        watches: Some(504),
+        ..Faults::default()
+    });
+    world.server.cut();
+    fill(&world.server, 4..=5);
+    wait_until("all are listed anew", 3 * SOON, || {
+        let frontends = world.frontends();
+        (frontends == expected(1..=5)).then_some(())
+    })
+    .unwrap();
+    world.server.set_faults(Faults::default());
+    fill(&world.server, 6..=6);
+    world.await_frontends(&expected(1..=6));
+}

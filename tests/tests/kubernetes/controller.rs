@@ -5,6 +5,7 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
+    thread,
     time::Duration,
 };
 
@@ -437,4 +438,27 @@ fn one_that_lost_its_lease_writes_nothing_and_a_lease_that_is_removed_is_made_an
     cluster.server.set_lease(NAMESPACE, LEASE, None);
     cluster.await_holder("one");
     cluster.await_reasons(&r, &["Accepted@1 ResolvedRefs@1"]);
+}
+
+#[test]
+fn an_answer_about_the_lease_that_does_not_come_is_not_waited_for() {
+    let Some(cluster) = Cluster::new("controller-held") else {
+        return;
+    };
+    let _one = cluster.start("one", 18_130);
+    cluster.await_holder("one");
+    let renewed = || cluster.server.lease(NAMESPACE, LEASE).unwrap()["spec"]["renewTime"].clone();
+    cluster.server.set_faults(Faults {
+        holds_leases: true,
+        ..Faults::default()
+    });
+    // Longer than it leads without a renewal.
+    thread::sleep(Duration::from_secs(4));
+    cluster.server.set_faults(Faults::default());
+    let before = renewed();
+    wait_until("the Lease is renewed", 2 * SOON, || {
+        (renewed() != before).then_some(())
+    })
+    .unwrap();
+    cluster.await_holder("one");
 }

@@ -6,6 +6,7 @@
 mod answers;
 mod beside_kube_proxy;
 mod cluster_events;
+mod connections;
 mod container;
 mod controller;
 mod drained;

@@ -141,7 +141,7 @@ impl Controller {
         }
         let workloads = OptionFuture::from(workloads);
         let work = Work {
-            client: access.client().clone(),
+            client: access.client(),
             ballot,
             meters,
             observed: Observed::default(),

@@ -1,10 +1,19 @@
 //! Access to the API server.
 
-use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    future::pending,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use hyper::http::uri::{Authority, Uri};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
-use hyper_util::{client::legacy, rt::TokioExecutor};
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
 use kube::{
     Client, Config,
     client::{ClientBuilder, ConfigExt as _},
@@ -24,6 +33,16 @@ use crate::watch::{
 
 /// Longest time to make a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// Interval of HTTP/2's pings, and the time for their answer. A server that is gone without a word, or a balancer before
+/// it, is noticed after both; what connects anew reports it [`CONNECT`] later. client-go takes 30 s and 15 s.
+const PING: Duration = Duration::from_secs(10);
+const PONG: Duration = Duration::from_secs(15);
+
+/// Bytes that the server may send of one answer before they are read, and the number of answers for which the connection
+/// has room: a watch that waits holds up no other one.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+const STREAMS: u32 = 16;
 
 /// Place of the API server, and the identity to use there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -79,6 +98,9 @@ pub enum ApiServerError {
         /// Why.
         reason: std::io::Error,
     },
+    /// The name that the server's certificate is to have is none.
+    #[error("tls-server-name `{0}` is neither a DNS name nor an IP address")]
+    ServerName(String),
     /// The certificates or tokens cannot be used.
     #[error("cannot talk to the Kubernetes API server: {0}")]
     Client(#[from] kube::Error),
@@ -153,37 +175,55 @@ fn token_file(config: &mut Config) -> Result<Option<Arc<TokenFile>>, ApiServerEr
     }
 }
 
-/// As [`client`], with its requests measured, and its connections read in large pieces: the layers
-/// and time limits of kube's own client, upon our connector.
+/// Returns a connector to the server of `config`, which offers HTTP/2 (kube's own does not).
+fn connector(config: &Config) -> Result<HttpsConnector<Connector>, ApiServerError> {
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config()?)
+        .https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let server = name.clone().try_into();
+        let server = server.map_err(|_| ApiServerError::ServerName(name.clone()))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(server));
+    }
+    Ok(builder
+        .enable_all_versions()
+        .wrap_connector(Connector::new()))
+}
+
+/// As [`client`], with its requests measured and all in one connection by HTTP/2: the layers and time limits of kube's own
+/// client, upon our connector.
 fn measured_client(
     config: Config,
     token: Option<&Arc<TokenFile>>,
     reports: &Arc<Reports>,
 ) -> Result<Client, ApiServerError> {
-    let connector = config.rustls_https_connector_with_connector(Connector::new())?;
-    let mut connector = TimeoutConnector::new(connector);
+    let mut connector = TimeoutConnector::new(connector(&config)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_write_timeout(config.write_timeout);
+    let client = legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        // Streams that last do not count as use. A dead connection is noticed by other means.
+        .pool_idle_timeout(None)
+        .http2_keep_alive_interval(PING)
+        .http2_keep_alive_timeout(PONG)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(STREAMS * STREAM_WINDOW)
+        .build(connector);
     let requests = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
-    let host: Arc<str> = config
-        .cluster_url
-        .authority()
-        .map_or("", Authority::as_str)
-        .into();
-    let measured = layer_fn(|inner| {
-        let inner = RetryAfter::new(WithToken::new(inner, token.cloned()));
-        Measured::new(inner, Arc::clone(&host), Arc::clone(reports))
-    });
-    let client = ClientBuilder::new(requests, config.default_namespace);
-    Ok(client.with_layer(&measured).build())
+        .service(client);
+    let host = config.cluster_url.authority().map_or("", Authority::as_str);
+    let inner = RetryAfter::new(WithToken::new(requests, token.cloned()));
+    let measured = Measured::new(inner, host.into(), Arc::clone(reports));
+    Ok(ClientBuilder::new(measured, config.default_namespace).build())
 }
 
-/// A client that talks to the server of `config`. It reads a token's file anew when it changes.
+/// A client that talks to the server of `config`, by HTTP/1.1: with pings, a connection is never silent, so a request
+/// without an answer would outlast `config.read_timeout`. It reads a token's file anew when it changes.
 pub(crate) fn client(mut config: Config) -> Result<Client, ApiServerError> {
     let token = token_file(&mut config)?;
     let with_token = layer_fn(|inner| WithToken::new(inner, token.clone()));
@@ -191,13 +231,28 @@ pub(crate) fn client(mut config: Config) -> Result<Client, ApiServerError> {
     Ok(client.with_layer(&with_token).build())
 }
 
-/// The way to the server. Copies go the same way until one of them is renewed.
+/// The way to the server, which all copies share.
 #[derive(Clone)]
-pub(crate) struct Access {
+pub(crate) struct Access(Arc<Shared>);
+
+struct Shared {
     config: Config,
     token: Option<Arc<TokenFile>>,
     reports: Arc<Reports>,
+    current: Mutex<Current>,
+}
+
+struct Current {
     client: Client,
+    /// Number of times that the client was made anew.
+    renewals: u64,
+}
+
+/// The proof of identity that a request is sent with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Proof {
+    renewals: u64,
+    token: Option<Stamp>,
 }
 
 impl Access {
@@ -205,39 +260,65 @@ impl Access {
     pub(crate) fn new(mut config: Config, reports: Arc<Reports>) -> Result<Self, ApiServerError> {
         let token = token_file(&mut config)?;
         let client = measured_client(config.clone(), token.as_ref(), &reports)?;
-        Ok(Self {
+        Ok(Self(Arc::new(Shared {
             config,
             token,
             reports,
-            client,
-        })
+            current: Mutex::new(Current {
+                client,
+                renewals: 0,
+            }),
+        })))
     }
 
-    /// The client.
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
+    /// Returns the client.
+    pub(crate) fn client(&self) -> Client {
+        self.current().client.clone()
     }
 
-    /// Returns the stamp of the file with the token; none if there is no such file.
-    pub(super) fn token_stamp(&self) -> Option<Stamp> {
-        self.token.as_ref()?.stamp()
+    /// Returns the proof of the next request.
+    pub(super) fn proof(&self) -> Proof {
+        Proof {
+            renewals: self.current().renewals,
+            token: self.0.token.as_ref().and_then(|token| token.stamp()),
+        }
     }
 
-    /// Waits until the file with the token has another stamp than `known`; for ever if there is none.
-    pub(super) async fn token_changed(&self, known: Option<Stamp>) {
-        match &self.token {
-            Some(token) => token.changed(known).await,
+    /// Waits until the file with the token has changed since `proof`; for ever if there is none.
+    pub(super) async fn token_changed(&self, proof: Proof) {
+        match &self.0.token {
+            Some(token) => token.changed(proof.token).await,
             None => pending().await,
         }
     }
 
-    /// Reads certificates anew, and the token of a plugin, now: the server does not take those that are
-    /// known. What cannot be read stays as it was.
-    pub(super) fn renew(&mut self) {
-        match measured_client(self.config.clone(), self.token.as_ref(), &self.reports) {
-            Ok(client) => self.client = client,
+    /// Reads certificates anew, and the token of a plugin, now: the server does not take those of `proof`. What cannot
+    /// be read stays as it was. Another watch may have renewed them meanwhile.
+    pub(super) fn renew(&self, proof: Proof) {
+        let mut current = self.current();
+        if current.renewals != proof.renewals {
+            return;
+        }
+        let Shared {
+            config,
+            token,
+            reports,
+            current: _,
+        } = &*self.0;
+        match measured_client(config.clone(), token.as_ref(), reports) {
+            Ok(client) => {
+                *current = Current {
+                    client,
+                    renewals: proof.renewals + 1,
+                }
+            }
             Err(error) => warn!("what proves who we are cannot be read anew: {error}"),
         }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        let Shared { current, .. } = &*self.0;
+        current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

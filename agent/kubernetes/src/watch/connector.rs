@@ -4,6 +4,7 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use hyper::Uri;
@@ -21,6 +22,11 @@ use tower::Service;
 /// at a time from the kernel, which for most of them notifies the server that there is room again.
 const PIECE: usize = 64 * 1024;
 
+/// Silence after which the kernel asks whether the server is there, and the time after which a server that does not
+/// acknowledge anything is gone. HTTP/2 has pings of its own.
+const QUIET: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(25);
+
 /// Connects by TCP.
 #[derive(Debug, Clone)]
 pub(super) struct Connector(HttpConnector);
@@ -30,6 +36,9 @@ impl Connector {
     pub(super) fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
+        connector.set_keepalive(Some(QUIET));
+        connector.set_keepalive_interval(Some(QUIET));
+        connector.set_tcp_user_timeout(Some(GONE));
         Self(connector)
     }
 }

@@ -43,6 +43,13 @@ impl WatchError {
         matches!(self.code(), Some(403 | 404))
     }
 
+    /// Returns whether the server may refuse the version from which the watch goes on, rather than any request: after its
+    /// store was restored it may be of the future.
+    pub(super) fn may_be_of_version(&self) -> bool {
+        self.code()
+            .is_some_and(|code| !matches!(code, UNAUTHORIZED | 403 | 404 | 429 | 503))
+    }
+
     /// Returns the time that the server demands to be left alone.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let Self::Request(kube::Error::Api(status)) = self else {

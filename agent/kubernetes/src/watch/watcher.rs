@@ -18,16 +18,18 @@ use tracing::debug;
 
 use crate::watch::{
     backoff::Backoff,
-    client::Access,
+    client::{Access, Proof},
     error::WatchError,
     event::Event,
     item::{self, full_name},
     kind::{Kind, Selectors},
     page::Page,
     step::{List, Step},
-    token::Stamp,
     unreadable::Unreadables,
 };
+
+/// Number of times that a watch is refused before all are listed anew, for reasons that may be of its version.
+const REFUSED: u32 = 3;
 
 /// Number of objects of a page of a list.
 const PAGE: u32 = 500;
@@ -73,8 +75,8 @@ pub(crate) struct Watcher<K: Kind, M> {
     absent: Duration,
     /// Number of requests in a row that were refused for our identity.
     refusals: u32,
-    /// The token's file before the last request.
-    token: Option<Stamp>,
+    /// That of the last request.
+    proof: Proof,
     unreadable: Unreadables,
 }
 
@@ -87,6 +89,8 @@ enum Stop {
     Unheard,
     /// The server does not know any more where we were.
     Stale,
+    /// It was silent from its beginning.
+    Silent,
     /// It could not begin, or has sent something else.
     Failed(WatchError),
 }
@@ -129,7 +133,7 @@ impl<K: Kind, M> Watcher<K, M> {
             path: K::PATH,
             absent: ABSENT,
             refusals: 0,
-            token: None,
+            proof: Proof::default(),
             unreadable: Unreadables::new(K::NAME),
         }
     }
@@ -159,7 +163,7 @@ impl<K: Kind, M> Watcher<K, M> {
         let is_unauthorized = error.is_unauthorized();
         if is_unauthorized {
             self.refusals += 1;
-            self.access.renew();
+            self.access.renew(self.proof);
             if self.refusals <= RENEWALS {
                 debug!("{} are asked for with a token that is read anew", K::NAME);
                 return Ok(());
@@ -184,7 +188,7 @@ impl<K: Kind, M> Watcher<K, M> {
             }
             tokio::select! {
                 ended = self.pause(pause) => ended,
-                () = self.access.token_changed(self.token) => Ok(()),
+                () = self.access.token_changed(self.proof) => Ok(()),
             }
         }
     }
@@ -228,7 +232,7 @@ impl<K: Kind, M> Watcher<K, M> {
     /// All objects that can be read, page by page, and the version from which a watch goes on. Takes note of
     /// the others. What has been read of a list that fails is dropped.
     async fn list(&mut self) -> Result<(Vec<K::Object>, String), WatchError> {
-        self.token = self.access.token_stamp();
+        self.proof = self.access.proof();
         let request = Request::new(self.path);
         let mut params = ListParams {
             label_selector: self.selectors.labels.clone(),
@@ -244,7 +248,8 @@ impl<K: Kind, M> Watcher<K, M> {
             } else {
                 request.list(&params)?
             };
-            let answer = self.access.client().request_text(request);
+            let client = self.access.client();
+            let answer = client.request_text(request);
             let answer = timeout(LIST, answer).await;
             let text = answer.map_err(|_| WatchError::Slow(LIST))??;
             let Page { metadata, items } = serde_json::from_str(&text)?;
@@ -266,6 +271,7 @@ impl<K: Kind, M> Watcher<K, M> {
 
     /// Watches from `version` on until all has to be listed anew.
     async fn follow(&mut self, mut version: String) -> Result<(), Unheard> {
+        let (mut refused, mut silent) = (0, 0);
         loop {
             let begin = Instant::now();
             let ended = self.watch(&mut version).await;
@@ -273,17 +279,26 @@ impl<K: Kind, M> Watcher<K, M> {
                 self.backoff.reset();
             }
             match ended {
-                Ok(()) => self.wait().await?,
+                Ok(()) => {
+                    (refused, silent) = (0, 0);
+                    self.wait().await?;
+                }
+                // Nothing may have changed, at a server without bookmarks; or the server does not know the version.
+                Err(Stop::Silent) if silent == 0 => {
+                    silent = 1;
+                    self.wait().await?;
+                }
                 Err(Stop::Unheard) => return Err(Unheard),
-                Err(Stop::Stale) => {
+                Err(Stop::Stale | Stop::Silent) => {
                     debug!("the watch of {} is stale: all are listed anew", K::NAME);
                     return self.wait().await;
                 }
                 Err(Stop::Failed(error)) => {
                     // What cannot be read now could not be read the next time.
                     let is_unreadable = matches!(error, WatchError::Decode(_));
+                    refused += u32::from(error.may_be_of_version());
                     self.failed(error).await?;
-                    if is_unreadable {
+                    if is_unreadable || refused >= REFUSED {
                         return Ok(());
                     }
                 }
@@ -293,7 +308,7 @@ impl<K: Kind, M> Watcher<K, M> {
 
     /// One watch, from its beginning until its server, or its connection, ends it.
     async fn watch(&mut self, version: &mut String) -> Result<(), Stop> {
-        self.token = self.access.token_stamp();
+        self.proof = self.access.proof();
         let params = WatchParams {
             label_selector: self.selectors.labels.clone(),
             field_selector: self.selectors.fields.clone(),
@@ -306,19 +321,22 @@ impl<K: Kind, M> Watcher<K, M> {
         } else {
             request.watch(&params, version)?
         };
-        let answer = self.access.client().request_stream(request);
+        let client = self.access.client();
+        let answer = client.request_stream(request);
         let answer = timeout(ANSWER, answer).await;
         let lines = answer.map_err(|_| WatchError::Slow(ANSWER))??.lines();
         self.refusals = 0;
         self.absent = ABSENT;
         let mut lines = pin!(lines);
         self.tell(Step::Alive).await?;
+        let mut was_heard = false;
         loop {
             let line = tokio::select! {
                 line = timeout(SILENCE, lines.next()) => line,
                 () = self.steps.closed() => return Err(Stop::Unheard),
             };
             let line = match line {
+                Err(_) if !was_heard => return Err(Stop::Silent),
                 // Silent for too long, or ended.
                 Err(_) | Ok(None) => return Ok(()),
                 Ok(Some(Ok(line))) => line,
@@ -327,6 +345,7 @@ impl<K: Kind, M> Watcher<K, M> {
                     return Ok(());
                 }
             };
+            was_heard = true;
             let Some(event) = Event::read(&line)? else {
                 return Ok(());
             };

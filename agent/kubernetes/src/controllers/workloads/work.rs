@@ -120,7 +120,7 @@ pub(in super::super) async fn run(
     mut leads: watch::Receiver<bool>,
 ) {
     let mut tasks = JoinSet::new();
-    let client = access.client().clone();
+    let client = access.client();
     let (notices, receiver) = channel();
     tasks.spawn(record(client.clone(), identity, receiver));
     let (steps, changes) = mpsc::channel(AHEAD);
