@@ -8,12 +8,17 @@ mod address;
 mod answer;
 mod keep;
 mod listen;
+mod peer;
+mod places;
 mod socket_file;
+mod stalled;
 
 pub use self::{
-    accept::{Answers, Listening, accept_from},
+    accept::{Answers, Limits, Listening, accept_from},
     address::{ListenError, NotAPlace, ServeAddress, ServeListener},
     answer::{Answer, answer, not_found, text, verdict, with_header},
     keep::{Door, Try},
+    peer::Peer,
+    places::evictions,
     socket_file::{SocketError, SocketFile},
 };

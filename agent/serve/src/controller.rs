@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
-use shunt_http::{Answer, Answers, Door, Try, answer, not_found, text as words, verdict};
+use shunt_http::{Answer, Answers, Door, Peer, Try, answer, not_found, text as words, verdict};
 use shunt_kubernetes::{Controller, ControllerMeters, WorkloadMeters};
 use shunt_runtime::{Listener, Reports};
 use tracing::debug;
@@ -52,7 +52,7 @@ pub fn serve_controller(
 struct Health(Arc<ControllerMeters>);
 
 impl Answers for Health {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
         let Self(meters) = self;
         let is_well = match request.uri().path() {
             "/healthz" | "/livez" => meters.is_alive(),
@@ -199,7 +199,7 @@ fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
 }
 
 impl Answers for Metrics {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
         if request.uri().path() != "/metrics" {
             return not_found();
         }

@@ -40,6 +40,7 @@ mod handover;
 mod hangup;
 mod host_world;
 mod http;
+mod http_crowds;
 mod inspection;
 mod installed;
 mod interface_patterns;

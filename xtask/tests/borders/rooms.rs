@@ -255,7 +255,10 @@ pub(crate) const CRATES: &[Crate] = &[
         folder: "agent/http/src",
         rooms: &[
             room("keep", &["accept", "listen"]),
-            room("accept", &["answer"]),
+            room("accept", &["answer", "peer", "places", "stalled"]),
+            room("places", &["peer"]),
+            room("peer", &[]),
+            room("stalled", &[]),
             room("address", &["socket_file"]),
             room("answer", &[]),
             room("listen", &[]),

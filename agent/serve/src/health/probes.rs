@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hyper::{Request, body::Incoming};
-use shunt_http::{Answer, Answers, not_found, text, verdict};
+use shunt_http::{Answer, Answers, Peer, not_found, text, verdict};
 use shunt_runtime::{Health, IpFamily, Reports};
 
 use crate::health::proxy::ProxyHealth;
@@ -27,7 +27,7 @@ impl Probes {
 }
 
 impl Answers for Probes {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
         match request.uri().path() {
             "/livez" => self.health.respond(false),
             "/readyz" => readiness(&self.reports.health()),

@@ -8,7 +8,7 @@ use std::{
 
 use hyper::{Request, body::Incoming};
 use serde::Serialize;
-use shunt_http::{Answer, Answers, answer, not_found, verdict};
+use shunt_http::{Answer, Answers, Peer, answer, not_found, verdict};
 use shunt_runtime::{FamilyHealth, Health, IpFamily, Reports};
 
 /// Go's form of a time that never was.
@@ -29,7 +29,7 @@ impl ProxyHealth {
 }
 
 impl Answers for ProxyHealth {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
         match request.uri().path() {
             "/healthz" => self.respond(true),
             "/livez" => self.respond(false),

@@ -15,7 +15,7 @@ use hyper::{
 };
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
-use shunt_http::{Answer, Answers, Door, Try, answer, verdict, with_header};
+use shunt_http::{Answer, Answers, Door, Peer, Try, answer, verdict, with_header};
 use shunt_model::ServiceId;
 use shunt_runtime::{HealthChecks, Listener, Reports};
 use tokio::{sync::watch, task::JoinSet};
@@ -104,7 +104,7 @@ struct ServiceHealth {
 }
 
 impl Answers for ServiceHealth {
-    async fn answer(&self, _request: Request<Incoming>) -> Answer {
+    async fn answer(&self, _request: Request<Incoming>, _peer: Peer) -> Answer {
         let check = self.checks.borrow().services.get(&self.service).copied();
         let local_endpoints = check.map_or(0, |check| check.local_endpoints);
         let healthy = self.reports.health().is_healthy(Instant::now());

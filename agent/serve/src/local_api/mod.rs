@@ -18,4 +18,3 @@ mod route;
 pub(crate) mod server;
 mod service;
 mod shown;
-mod stalled;

@@ -1,38 +1,29 @@
 //! The primary's server for the agents of other datacenters: they read the records of all, and each writes
 //! its own. Each client has the token of a datacenter.
 
-use std::{convert::Infallible, io, net::TcpListener as StdListener, sync::Arc, time::Duration};
+use std::{io, net::TcpListener as StdListener, sync::Arc, time::Duration};
 
-use hyper::{
-    Method, Request, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Method, Request, StatusCode, body::Incoming};
 use shunt_catalog::{Federation, Gateway};
-use shunt_http::{Answer, not_found, text};
+use shunt_http::{Answer, Answers, Limits, Listening, Peer, accept_from, not_found, text};
 use shunt_runtime::give_way;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     runtime::{self, Runtime},
-    sync::Semaphore,
-    task::JoinSet,
-    time::sleep,
 };
-use tracing::{debug, warn};
+use tracing::warn;
 
 use crate::local_api::{
     federation::all,
     request::{self, Parameters, decoded},
-    stalled::Stalled,
 };
 
-/// Maximum number of connections at once; others wait in the kernel.
-const CONNECTIONS: usize = 512;
-
-/// Maximum time that a client may take to ask.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Time to wait if the kernel has no more files for us.
-const PAUSE: Duration = Duration::from_millis(100);
+const LIMITS: Limits = Limits {
+    connections: 512,
+    patience: Duration::from_secs(5),
+    // A request may wait for minutes.
+    lifetime: None,
+};
 
 /// Maximum number of a datacenter's gateways.
 const GATEWAYS: usize = 1024;
@@ -64,60 +55,29 @@ impl FederationServer {
         let inside = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
         drop(inside);
-        runtime.spawn(accept(listener, federation));
+        let records = Arc::new(Records(federation));
+        runtime.spawn(accept_from(Listening::Tcp(listener), LIMITS, records));
         Ok(Self {
             runtime: Some(runtime),
         })
     }
 }
 
-/// Takes connections and answers them, for ever. Dropped, it ends them all.
-async fn accept(listener: TcpListener, federation: Federation) -> Infallible {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        // It is never closed.
-        let place = Arc::clone(&room).acquire_owned().await;
-        while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let federation = federation.clone();
-                connections.spawn(async move {
-                    answer(stream, &federation).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                debug!(%error, "a connection was not taken");
-                sleep(PAUSE).await;
-            }
-        }
-    }
-}
+/// The answers to the agents of other datacenters.
+#[derive(Debug)]
+struct Records(Federation);
 
-async fn answer(stream: TcpStream, federation: &Federation) {
-    // Answers are short, and wait for no other.
-    let _ = stream.set_nodelay(true);
-    let from = stream.peer_addr();
-    let service = service_fn(|request| {
-        let from = &from;
-        async move {
-            let answer = respond(federation, request).await;
-            let answer = answer.unwrap_or_else(|refused| {
-                if let (true, Ok(from)) = (refused.status() == StatusCode::FORBIDDEN, from) {
+impl Answers for Records {
+    async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
+        let Self(federation) = self;
+        respond(federation, request)
+            .await
+            .unwrap_or_else(|refused| {
+                if let (StatusCode::FORBIDDEN, Peer::Address(from)) = (refused.status(), peer) {
                     warn!("federation: {from} has no token that counts");
                 }
                 *refused
-            });
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(Stalled::new(TokioIo::new(stream)), service);
-    if let Err(error) = connection.await {
-        debug!(%error, "a connection has ended");
+            })
     }
 }
 

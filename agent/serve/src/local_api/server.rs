@@ -1,33 +1,28 @@
 //! The server of the API, which has a thread of its own.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, body::Incoming};
 use shunt_catalog::{Federation, Registrar};
-use shunt_http::{ServeListener, SocketFile};
+use shunt_http::{
+    Answer, Answers, Limits, Listening, Peer, ServeListener, SocketFile, accept_from,
+};
 use shunt_runtime::give_way;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     runtime::{self, Runtime},
-    sync::Semaphore,
-    task::JoinSet,
-    time::sleep,
 };
-use tracing::debug;
 
-use crate::local_api::{route::respond, stalled::Stalled};
+use crate::local_api::route::respond;
 
-/// Maximum number of connections at once; others wait in the kernel. More than may wait for a service
-/// to change, so that others are answered beside these.
-const CONNECTIONS: usize = 5120;
-
-/// Maximum time that a client may take to ask, also between two questions of one connection.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Time to wait if the kernel has no more files for us.
-const PAUSE: Duration = Duration::from_millis(100);
+const LIMITS: Limits = Limits {
+    // More than may wait for a service to change, so that others are answered beside these.
+    connections: 5120,
+    // Consul's clients keep connections, and use them again.
+    patience: Duration::from_secs(30),
+    // A request may wait for minutes.
+    lifetime: None,
+};
 
 /// A running server. Dropping it ends it, and removes its socket if it has one.
 #[derive(Debug)]
@@ -40,12 +35,6 @@ pub struct LocalApiServer {
 /// Sources of the answers.
 #[derive(Debug, Clone)]
 struct Known(Registrar, Option<Federation>);
-
-/// Source of connections.
-enum Listening {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
 
 impl LocalApiServer {
     /// Begins to serve at `listener` what `registrar` knows, and `federation` of other datacenters.
@@ -75,7 +64,8 @@ impl LocalApiServer {
             }
         };
         drop(inside);
-        runtime.spawn(accept(listening, Known(registrar, federation)));
+        let known = Arc::new(Known(registrar, federation));
+        runtime.spawn(accept_from(listening, LIMITS, known));
         Ok(Self {
             runtime: Some(runtime),
             _socket: socket,
@@ -83,55 +73,11 @@ impl LocalApiServer {
     }
 }
 
-/// Takes connections and answers them, for ever. Dropped, it ends them all.
-async fn accept(listening: Listening, known: Known) -> Infallible {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        // It is never closed.
-        let place = Arc::clone(&room).acquire_owned().await;
-        while connections.try_join_next().is_some() {}
-        let known = known.clone();
-        let taken = match &listening {
-            Listening::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                // Answers are short, and wait for no other.
-                let _ = stream.set_nodelay(true);
-                connections.spawn(async move {
-                    answer(stream, &known, true).await;
-                    drop(place);
-                });
-            }),
-            Listening::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                connections.spawn(async move {
-                    answer(stream, &known, false).await;
-                    drop(place);
-                });
-            }),
-        };
-        if let Err(error) = taken {
-            debug!(%error, "a connection was not taken");
-            sleep(PAUSE).await;
-        }
-    }
-}
-
-/// Answers what a connection asks until it ends. Its end ends what it waits for, too: who has gone keeps
-/// no place.
-async fn answer<S>(stream: S, known: &Known, is_tcp: bool)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let Known(registrar, federation) = known;
-    let federation = federation.as_ref();
-    let service = service_fn(|request| async move {
-        Ok::<_, Infallible>(respond(registrar, federation, request, is_tcp).await)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(Stalled::new(TokioIo::new(stream)), service);
-    if let Err(error) = connection.await {
-        debug!(%error, "a connection has ended");
+impl Answers for Known {
+    async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
+        let Self(registrar, federation) = self;
+        let is_tcp = matches!(peer, Peer::Address(_));
+        respond(registrar, federation.as_ref(), request, is_tcp).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
 use prometheus_client::{encoding::text, registry::Registry};
-use shunt_http::{Answer, Answers, answer, not_found, text as words};
+use shunt_http::{Answer, Answers, Peer, answer, not_found, text as words};
 use shunt_runtime::{Inspector, Reports};
 use tokio::time::timeout;
 use tracing::debug;
@@ -106,7 +106,7 @@ impl MetricsEndpoint {
 }
 
 impl Answers for MetricsEndpoint {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
         match request.uri().path() {
             "/metrics" => self.metrics(&request).await,
             "/healthz" => words(StatusCode::OK, "ok"),

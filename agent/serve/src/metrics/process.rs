@@ -6,6 +6,7 @@ use std::{
 };
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+use shunt_http::evictions;
 
 use crate::metrics::{
     process_use::ProcessUse,
@@ -38,6 +39,12 @@ impl Collector for Process {
             "process_cpu_seconds",
             "Time on a processor, in the kernel too",
             *cpu,
+        )?;
+        samples.counter(
+            "shunt_connections_evicted",
+            "Connections to the HTTP listeners that gave way to others, or found no place",
+            &[],
+            one(evictions()),
         )?;
         let started = started.duration_since(UNIX_EPOCH).unwrap_or_default();
         for (name, help, value) in [

@@ -9,7 +9,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE},
 };
 use serde_json::{Value, json};
-use shunt_http::{Answer, Answers, answer, not_found, text, with_header};
+use shunt_http::{Answer, Answers, Peer, answer, not_found, text, with_header};
 use tokio::time::{sleep, timeout};
 
 use crate::ui::{
@@ -52,7 +52,7 @@ pub(super) struct Page {
 }
 
 impl Answers for Page {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
         guarded(self.respond(request).await)
     }
 }

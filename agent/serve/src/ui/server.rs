@@ -2,7 +2,7 @@
 
 use std::{io, net::IpAddr, sync::Arc};
 
-use shunt_http::{Listening, ServeListener, SocketFile, accept_from};
+use shunt_http::{Limits, Listening, ServeListener, SocketFile, accept_from};
 use shunt_runtime::{Inspector, Listener, ListenerState, Reports, give_way};
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -21,8 +21,11 @@ use crate::ui::{
     trace::Tracing,
 };
 
-/// Maximum number of connections at once, a browser has six; others wait in the kernel.
-const CONNECTIONS: usize = 64;
+const LIMITS: Limits = Limits {
+    // A browser has six.
+    connections: 64,
+    ..Limits::SHORT
+};
 
 /// A running server. Dropping it ends it, and removes its socket if it has one.
 #[derive(Debug)]
@@ -72,7 +75,7 @@ impl UiServer {
             events: Events::default(),
         };
         runtime.spawn(async move { sampler.run().await });
-        runtime.spawn(accept_from(listening, CONNECTIONS, Arc::new(page)));
+        runtime.spawn(accept_from(listening, LIMITS, Arc::new(page)));
         let state = ListenerState {
             address: place,
             problem: None,

@@ -16,15 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection that ends when its client has taken nothing for too long.
 #[derive(Debug)]
-pub(super) struct Stalled<S> {
+pub(crate) struct Stalled<S> {
     stream: S,
-    /// Until when it has to take something.
+    /// End of the time in which it has to take something.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Stalled<S> {
     /// That of `stream`.
-    pub(super) const fn new(stream: S) -> Self {
+    pub(crate) const fn new(stream: S) -> Self {
         Self {
             stream,
             limit: None,

@@ -1,0 +1,86 @@
+//! Clients that take the places of the HTTP listeners.
+
+use std::{
+    io::Write as _,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use shunt_tests::{addresses, by_length, http_get};
+
+use crate::world::World;
+
+/// More than a listener has places.
+const CROWD: usize = 1500;
+const LARGE_CROWD: usize = 4000;
+
+/// The flags of an agent whose listeners take connections of other hosts.
+const OPEN: [&str; 4] = [
+    "--healthz-bind-address",
+    "0.0.0.0",
+    "--metrics-bind-address",
+    "0.0.0.0",
+];
+
+/// Time in which a connection is made.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Connects again and again, and sends this much of a request by each. What has been refused or cut is no matter.
+fn crowd(at: SocketAddr, size: usize, begin: &[u8]) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect_timeout(&at, SOON).ok()?;
+        stream.write_all(begin).ok()?;
+        Some(stream)
+    };
+    (0..size).filter_map(connect).collect()
+}
+
+#[test]
+fn a_crowd_of_one_peer_keeps_nobody_from_the_listeners() {
+    let Some(world) = World::with_flags(&OPEN) else {
+        return;
+    };
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    let size = by_length(CROWD, LARGE_CROWD);
+    let node = world.sandbox.node();
+    let pod = world.sandbox.pod("pod-a").namespace();
+    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let v6 = addresses::v6(addresses::NODE);
+    for (port, path) in [(10_256, "/livez"), (10_249, "/metrics")] {
+        for address in [addresses::NODE, v6] {
+            // The port of metrics is open for IPv4 alone.
+            if address.is_ipv6() && port == 10_249 {
+                continue;
+            }
+            for begin in ["", "GET / HTTP/1.1\r\nhost: a"] {
+                let at = SocketAddr::new(address, port);
+                let crowded = pod.enter(|| crowd(at, size, begin.as_bytes()));
+                assert!(crowded.len() > size / 2, "{at}: {}", crowded.len());
+                for _ in 0..5 {
+                    for ip in loopback
+                        .into_iter()
+                        .filter(|ip| ip.is_ipv4() || port == 10_256)
+                    {
+                        let probe = SocketAddr::new(ip, port);
+                        let answer = node.enter(|| http_get(probe, path, &[])).unwrap();
+                        assert_eq!(answer.status, 200, "{begin:?}");
+                    }
+                    let outside = world.sandbox.outside();
+                    let answer = outside.enter(|| http_get(at, path, &[])).unwrap();
+                    assert_eq!(answer.status, 200, "{begin:?}");
+                    thread::sleep(Duration::from_millis(20));
+                }
+                drop(crowded);
+            }
+        }
+    }
+    let metrics = world.get(Ipv4Addr::LOCALHOST, 10_249, "/metrics").body;
+    let evicted = metrics.lines().find_map(|line| {
+        let count = line.strip_prefix("shunt_connections_evicted_total ")?;
+        count.parse::<f64>().ok()
+    });
+    assert!(evicted.unwrap() >= size as f64, "{evicted:?}");
+}
