@@ -264,6 +264,14 @@ impl Links {
         essential.all(|link| link.is_complete)
     }
 
+    /// Returns whether the first lists of pods and of machines outside the cluster are there.
+    pub(super) fn are_workloads_complete(&self) -> bool {
+        let pods = self.pods.as_ref().is_some_and(|link| link.is_complete);
+        let are_defined = self.custom.definitions.is_complete;
+        let mut machines = self.custom.unawaited();
+        pods && are_defined && machines.all(|(_, link)| link.is_complete)
+    }
+
     /// Has the first event wait no longer for kinds that only refine it. Returns those that are missing.
     pub(super) fn stop_waiting(&mut self) -> Vec<&'static str> {
         self.has_waited = true;

@@ -147,14 +147,12 @@ impl EventSource for KubernetesSource {
         let (outbox, notices) = Outbox::new(Arc::clone(reports));
         let node = options.node_name.clone();
         // Translation does not depend on its outcome.
-        tokio::spawn(record(
-            access.client().clone(),
-            node,
-            notices,
-            Arc::clone(reports),
-        ));
+        tokio::spawn(record(access.client(), node, notices, Arc::clone(reports)));
         let mut engine = Engine::new(&options, monitor, Arc::clone(reports), outbox);
         engine.pods_are_known_by(pod_cidrs);
+        if options.lookup_pods != LookupPods::Off {
+            reports.set_workloads_known(false);
+        }
         if over_pinned_tables {
             engine.begins_over_pinned_tables();
         }

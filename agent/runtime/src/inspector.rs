@@ -1,11 +1,17 @@
 //! The agent as others see it: snapshots and streams, never the agent itself.
 
-use std::{fmt, net::Ipv4Addr, sync::Arc, time::SystemTime};
+use std::{
+    fmt,
+    net::Ipv4Addr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use shunt_api::view::{self, ConnectionFilter, Status};
 use shunt_datapath::{Connections, Counters, Services, TableCopies};
 use shunt_model::{Frontend, FrontendKey, Override, Query};
 use shunt_trace::Sockets;
+use tokio::time::timeout;
 use tracing::info;
 
 use crate::{
@@ -27,6 +33,9 @@ use crate::{
     request::{Decision, Request, Steer},
     service_counts::{self, ServiceFigures},
 };
+
+/// Longest time that followers wait for the first workloads after the first Resync: the server may not list them.
+const WORKLOADS: Duration = Duration::from_secs(30);
 
 /// Looks at a running agent. What the event loop knows goes through its queue, the connections are
 /// read beside it.
@@ -137,13 +146,26 @@ impl Inspector {
             .await
     }
 
-    /// The same, now and whenever it changes. Waits for the first Resync, so that a follower that returns
-    /// after the agent's restart gets no empty answer. What is dropped follows no longer.
+    /// The same, now and whenever it changes. Waits for the first Resync and the first workloads, so that a follower that
+    /// returns after the agent's restart gets no empty answer. What is dropped follows no longer.
     ///
     /// # Errors
     ///
     /// If the agent is ending, or has no room for a thread.
     pub async fn follow(&self, query: Query) -> Result<Following, InspectError> {
+        let following = self.follow_now(query.clone()).await?;
+        let reports = self.reports();
+        if reports.are_workloads_known() {
+            return Ok(following);
+        }
+        if timeout(WORKLOADS, reports.workloads_known()).await.is_err() {
+            reports.set_workloads_known(true);
+        }
+        self.follow_now(query).await
+    }
+
+    /// As [`follow`](Self::follow), with the first workloads known or not.
+    async fn follow_now(&self, query: Query) -> Result<Following, InspectError> {
         let asked = self.queue.ask(|answer| Request::Follow(query, answer));
         let mut following = asked.await?.map_err(InspectError::Follow)?;
         following.begin().await?;
@@ -157,7 +179,7 @@ impl Inspector {
     /// If the agent is ending, or has no room for a thread.
     pub async fn has_begun(&self) -> Result<(), InspectError> {
         let anybody = Query::address(Ipv4Addr::UNSPECIFIED.into(), None, None);
-        self.follow(anybody).await.map(drop)
+        self.follow_now(anybody).await.map(drop)
     }
 
     /// Returns the agent's status.

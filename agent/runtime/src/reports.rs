@@ -40,7 +40,18 @@ pub struct Reports {
     consul: Mutex<Option<ConsulMonitor>>,
     host: Mutex<HostComplaints>,
     socket_recreated: AtomicU64,
+    workloads: WorkloadsKnown,
     meters: Meters,
+}
+
+/// True if the first workloads are known, or there are none to wait for.
+#[derive(Debug)]
+struct WorkloadsKnown(watch::Sender<bool>);
+
+impl Default for WorkloadsKnown {
+    fn default() -> Self {
+        Self(watch::Sender::new(true))
+    }
 }
 
 /// The events that wait or are being applied: since when each does, by the order in which they came.
@@ -60,6 +71,26 @@ impl Reports {
     /// sets `false` at its start.
     pub fn set_node_eligible(&self, eligible: bool) {
         lock(&self.health).node_eligible = Some(eligible);
+    }
+
+    /// Sets whether the first workloads (pods, machines outside the cluster) were applied, or are waited for no longer.
+    /// A source that reads workloads sets `false` at its start.
+    pub fn set_workloads_known(&self, are_known: bool) {
+        let WorkloadsKnown(known) = &self.workloads;
+        known.send_if_modified(|before| std::mem::replace(before, are_known) != are_known);
+    }
+
+    /// Returns whether the first workloads are known.
+    pub fn are_workloads_known(&self) -> bool {
+        let WorkloadsKnown(known) = &self.workloads;
+        *known.borrow()
+    }
+
+    /// Waits until the first workloads are known.
+    pub(crate) async fn workloads_known(&self) {
+        let WorkloadsKnown(known) = &self.workloads;
+        // The sender is here.
+        drop(known.subscribe().wait_for(|are_known| *are_known).await);
     }
 
     /// Sets what waits in a source to be applied, which is what health is judged by. To be called

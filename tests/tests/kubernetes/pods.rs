@@ -1,7 +1,15 @@
 //! Pods and machines outside the cluster, which lookups know.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
 use serde_json::{Value, json};
-use shunt_tests::{ApiServer, addresses, run, wait_until};
+use shunt_tests::{ApiServer, Faults, Kind, addresses, run, wait_until};
 
 use crate::{
     objects::{node, ready, service, slice, with},
@@ -94,6 +102,73 @@ fn pods_of_all_nodes_are_known_and_followed() {
         .put(pod("next", "node-1", "10.1.1.3", "Failed"));
     await_pod(&world, "10.1.1.3", None);
     world.await_pods(world.pod(), tcp("10.96.0.10", 80), &["pod-a"]);
+}
+
+/// A `shunt lookup --watch`. Dropped, it ends.
+struct Follower {
+    process: Child,
+    lines: Receiver<String>,
+}
+
+impl Follower {
+    fn start(world: &World, place: &str) -> Self {
+        let mut command = Command::new(shunt_tests::agent_binary());
+        command.args(["lookup", place, "--watch", "-o", "json", "--socket"]);
+        command.arg(world.agent.socket()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { process, lines }
+    }
+
+    /// Returns the first line that comes within `limit`.
+    fn line(&self, limit: Duration) -> Option<String> {
+        self.lines.recv_timeout(limit).ok()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[test]
+fn a_follower_hears_nothing_before_the_first_pods() {
+    let Some(world) = World::with(&["--lookup-pods", "all"], |server| {
+        prepare(server);
+        server.set_faults(Faults {
+            withheld: Some(Kind::Pod),
+            ..Faults::default()
+        });
+    }) else {
+        return;
+    };
+    let pod = Follower::start(&world, "10.1.2.3");
+    let service = Follower::start(&world, "10.96.0.10:80");
+    assert_eq!(pod.line(Duration::from_secs(3)), None);
+    assert_eq!(service.line(Duration::ZERO), None);
+    assert_eq!(
+        lookup(&world, "10.1.2.3"),
+        Value::Null,
+        "a lookup is answered at once"
+    );
+    world.server.set_faults(Faults::default());
+    let first = pod.line(SOON).unwrap();
+    assert!(first.contains("there"), "{first}");
+    let first = service.line(SOON).unwrap();
+    assert!(
+        first.contains("here"),
+        "its endpoint has the pod's name: {first}"
+    );
 }
 
 #[test]

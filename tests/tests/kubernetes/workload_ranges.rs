@@ -81,7 +81,7 @@ impl Cluster {
 
 #[test]
 fn a_workload_with_an_address_of_the_cluster_is_neither_published_nor_probed() {
-    let Some(cluster) = Cluster::new("workloads-refused") else {
+    let Some(cluster) = Cluster::new("workloads-own") else {
         return;
     };
     let server = &cluster.server;

@@ -66,7 +66,12 @@ impl Engine {
             });
         }
         self.show();
-        self.tell_of_pods()
+        let work = self.tell_of_pods();
+        let are_applied = work.is_none() && self.under_way.is_empty() && !self.pods.differ();
+        if are_applied && self.links.are_workloads_complete() {
+            self.reports.set_workloads_known(true);
+        }
+        work
     }
 
     /// Returns an event on more than one service, before a service that needs it.

@@ -44,13 +44,14 @@ impl DestinationService {
         Ok(Destination::of(path, &self.settings.cluster_domain)?)
     }
 
-    /// Waits for what follows a destination. Before the first Resync the call is answered at once, and its messages
-    /// wait.
+    /// Waits for what follows a destination. Before the first Resync and the first workloads the call is answered at
+    /// once, and its messages wait.
     async fn begin(
         &self,
         following: impl Future<Output = Followed> + Send + 'static,
     ) -> Result<BoxFuture<'static, Followed>, Status> {
-        if self.inspector.reports().health().synced {
+        let reports = self.inspector.reports();
+        if reports.health().synced && reports.are_workloads_known() {
             return Ok(ready(Ok(following.await?)).boxed());
         }
         Ok(following.boxed())
