@@ -1,9 +1,10 @@
 //! Connections of one listener.
 
-use std::{convert::Infallible, future::pending, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use shunt_runtime::after;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -130,12 +131,6 @@ async fn converse<A, S>(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.patience)
         .serve_connection(Stalled::new(TokioIo::new(stream)), service);
-    let lasts = async {
-        match limits.lifetime {
-            Some(lifetime) => sleep(lifetime).await,
-            None => pending().await,
-        }
-    };
     tokio::select! {
         ended = connection => {
             if let Err(error) = ended {
@@ -143,6 +138,6 @@ async fn converse<A, S>(
             }
         }
         _ = gives_way => debug!(?peer, "a connection gives way to another one"),
-        () = lasts => {}
+        () = after(limits.lifetime) => {}
     }
 }

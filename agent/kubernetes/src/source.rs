@@ -151,7 +151,7 @@ impl EventSource for KubernetesSource {
         let mut engine = Engine::new(&options, monitor, Arc::clone(reports), outbox);
         engine.pods_are_known_by(pod_cidrs);
         if options.lookup_pods != LookupPods::Off {
-            reports.set_workloads_known(false);
+            reports.set_workloads_awaited(true);
         }
         if over_pinned_tables {
             engine.begins_over_pinned_tables();
@@ -374,7 +374,7 @@ pub(super) async fn deliver(
                 retries.note(&result);
                 engine.done(about, result);
             }
-            () = come(&mut turn), if turn.is_some() => turn = None,
+            () = come(&mut turn) => turn = None,
             Some(change) = changes.recv() => {
                 let mut is_list = change.is_long_list();
                 engine.take(change);
@@ -401,7 +401,7 @@ pub(super) async fn deliver(
                 Ok(()) => engine.set_host_addresses(host.borrow_and_update().clone()),
                 Err(_) => host_is_followed = false,
             },
-            () = until(waits_until), if waits_until.is_some() => engine.stop_waiting(),
+            () = until(waits_until) => engine.stop_waiting(),
             () = retries.due() => engine.retry(),
         }
     }

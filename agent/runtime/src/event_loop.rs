@@ -13,7 +13,7 @@ mod waiting;
 use std::{
     collections::{BTreeSet, VecDeque},
     fmt,
-    future::{Future, pending},
+    future::Future,
     io, mem,
     net::IpAddr,
     path::PathBuf,
@@ -54,7 +54,7 @@ use crate::{
     steering::Steering,
     table_maker::TableMaker,
     terminate::are_gone,
-    waits::until,
+    waits::{after, until},
 };
 
 /// Time without an event after which what was replaced is freed, which takes milliseconds.
@@ -543,14 +543,6 @@ impl EventLoop {
     fn refuse(&mut self, error: &dyn fmt::Display) {
         error!("{error}");
         self.history.refuse(error);
-    }
-}
-
-/// Waits for so long; for ever if it is `None`.
-async fn after(time: Option<Duration>) {
-    match time {
-        Some(time) => sleep(time).await,
-        None => pending().await,
     }
 }
 

@@ -155,11 +155,11 @@ impl Inspector {
     pub async fn follow(&self, query: Query) -> Result<Following, InspectError> {
         let following = self.follow_now(query.clone()).await?;
         let reports = self.reports();
-        if reports.are_workloads_known() {
+        if !reports.are_workloads_awaited() {
             return Ok(following);
         }
         if timeout(WORKLOADS, reports.workloads_known()).await.is_err() {
-            reports.set_workloads_known(true);
+            reports.set_workloads_awaited(false);
         }
         self.follow_now(query).await
     }

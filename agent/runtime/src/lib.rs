@@ -99,5 +99,5 @@ pub use self::{
     service_counts::ServiceFigures,
     steering::{Steering, SteeringError},
     terminate::is_gone,
-    waits::{come, until},
+    waits::{after, come, until},
 };

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     net::IpAddr,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -40,18 +41,8 @@ pub struct Reports {
     consul: Mutex<Option<ConsulMonitor>>,
     host: Mutex<HostComplaints>,
     socket_recreated: AtomicU64,
-    workloads: WorkloadsKnown,
+    workloads_awaited: watch::Sender<bool>,
     meters: Meters,
-}
-
-/// True if the first workloads are known, or there are none to wait for.
-#[derive(Debug)]
-struct WorkloadsKnown(watch::Sender<bool>);
-
-impl Default for WorkloadsKnown {
-    fn default() -> Self {
-        Self(watch::Sender::new(true))
-    }
 }
 
 /// The events that wait or are being applied: since when each does, by the order in which they came.
@@ -73,24 +64,23 @@ impl Reports {
         lock(&self.health).node_eligible = Some(eligible);
     }
 
-    /// Sets whether the first workloads (pods, machines outside the cluster) were applied, or are waited for no longer.
-    /// A source that reads workloads sets `false` at its start.
-    pub fn set_workloads_known(&self, are_known: bool) {
-        let WorkloadsKnown(known) = &self.workloads;
-        known.send_if_modified(|before| std::mem::replace(before, are_known) != are_known);
+    /// Sets whether the first workloads (pods, machines outside the cluster) are still to be applied. A source that reads
+    /// workloads sets `true` at its start.
+    pub fn set_workloads_awaited(&self, awaited: bool) {
+        let set = |before: &mut bool| mem::replace(before, awaited) != awaited;
+        self.workloads_awaited.send_if_modified(set);
     }
 
-    /// Returns whether the first workloads are known.
-    pub fn are_workloads_known(&self) -> bool {
-        let WorkloadsKnown(known) = &self.workloads;
-        *known.borrow()
+    /// Returns whether the first workloads are still to be applied.
+    pub fn are_workloads_awaited(&self) -> bool {
+        *self.workloads_awaited.borrow()
     }
 
-    /// Waits until the first workloads are known.
+    /// Waits until the first workloads are applied, or not awaited any more.
     pub(crate) async fn workloads_known(&self) {
-        let WorkloadsKnown(known) = &self.workloads;
+        let mut awaited = self.workloads_awaited.subscribe();
         // The sender is here.
-        drop(known.subscribe().wait_for(|are_known| *are_known).await);
+        drop(awaited.wait_for(|awaited| !awaited).await);
     }
 
     /// Sets what waits in a source to be applied, which is what health is judged by. To be called

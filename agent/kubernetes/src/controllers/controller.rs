@@ -254,7 +254,7 @@ impl Work {
                 Some(Ok((report, done))) = self.writing.join_next(), if !self.writing.is_empty() => {
                     self.done(&report, done);
                 }
-                () = until(self.rest_until), if self.rest_until.is_some() => {
+                () = until(self.rest_until) => {
                     self.rest_until = None;
                     self.look();
                 }

@@ -69,7 +69,7 @@ impl Engine {
         let work = self.tell_of_pods();
         let are_applied = work.is_none() && self.under_way.is_empty() && !self.pods.differ();
         if are_applied && self.links.are_workloads_complete() {
-            self.reports.set_workloads_known(true);
+            self.reports.set_workloads_awaited(false);
         }
         work
     }

@@ -51,7 +51,7 @@ impl DestinationService {
         following: impl Future<Output = Followed> + Send + 'static,
     ) -> Result<BoxFuture<'static, Followed>, Status> {
         let reports = self.inspector.reports();
-        if reports.health().synced && reports.are_workloads_known() {
+        if reports.health().synced && !reports.are_workloads_awaited() {
             return Ok(ready(Ok(following.await?)).boxed());
         }
         Ok(following.boxed())

@@ -123,7 +123,7 @@ pub(super) async fn deliver(
                 retries.note(&result);
                 engine.done(about, result);
             }
-            () = come(&mut turn), if turn.is_some() => turn = None,
+            () = come(&mut turn) => turn = None,
             Some(told) = news.recv() => {
                 listener.take(&mut engine, told, Instant::now());
                 for _ in 0..AHEAD {

@@ -147,8 +147,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 let pause = FIRST_REFUSED * 2_u32.saturating_pow(*count);
                 *count = count.saturating_add(1);
                 let is_new = *count == 1;
-                let at = (now + pause.min(LONGEST_REFUSED)).max(self.token(now));
-                self.delay(key, at);
+                self.delay(key, pause.min(LONGEST_REFUSED), now);
                 if is_new { Next::Refused } else { Next::Retry }
             }
             End::Failed => {
@@ -156,8 +155,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 if *count < REQUEUES {
                     let pause = (FIRST * 2_u32.pow(*count)).min(LONGEST);
                     *count += 1;
-                    let at = (now + pause).max(self.token(now));
-                    self.delay(key, at);
+                    self.delay(key, pause, now);
                     Next::Retry
                 } else {
                     self.give_up(key)
@@ -171,7 +169,9 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         next
     }
 
-    fn delay(&mut self, key: &K, at: Instant) {
+    /// Has the key tried again after `pause`, or when the next retry may be.
+    fn delay(&mut self, key: &K, pause: Duration, now: Instant) {
+        let at = (now + pause).max(self.token(now));
         self.later.insert((at, key.clone()));
         self.delayed.insert(key.clone(), at);
     }

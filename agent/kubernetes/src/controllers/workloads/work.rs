@@ -218,7 +218,7 @@ impl WorkloadWork {
                     }
                 }
                 Some(key) = self.prober.next() => self.statuses.add(key),
-                () = until(next), if next.is_some() => {
+                () = until(next) => {
                     if self.rest_until.is_some_and(|until| until <= Instant::now()) {
                         self.rest_until = None;
                     }
