@@ -31,6 +31,7 @@ pub mod interrupt;
 mod leftovers;
 mod length;
 mod namespace;
+mod open_files;
 pub mod passing;
 mod patience;
 mod payload;
@@ -77,6 +78,7 @@ pub use self::{
     http::{HttpAnswer, http_ask, http_get, http_send},
     length::by_length,
     namespace::{Namespace, is_root},
+    open_files::make_room_for_files,
     patience::patience,
     picture::terminal_svg,
     pin_dir::PinDir,

@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use shunt_tests::{Transport, by_length, wait_until};
+use shunt_tests::{Transport, by_length, make_room_for_files, wait_until};
 
 use crate::{
     dual_stack::service,
@@ -81,7 +80,7 @@ fn of_many_sockets_those_at_a_removed_backend_are_destroyed_soon() {
     };
     let (short, long) = MANY;
     let many = by_length(short, long);
-    make_room(many);
+    make_room_for_files(many).unwrap();
     let before = service(&world, Transport::Udp, &["pod-a"]);
     let staying = host_world::service("staying", "10.96.0.15", &[world.backend("pod-b")]);
     world.update(&before);
@@ -121,13 +120,4 @@ fn of_many_sockets_those_at_a_removed_backend_are_destroyed_soon() {
         assert_eq!(peer, (*frontend == stays).then_some(stays));
     }
     assert_eq!(destroyed(&world), (many.div_ceil(10) as u64, 0));
-}
-
-/// Lets this process have so many files open, and some more.
-fn make_room(files: usize) {
-    let wanted = files as u64 + 1000;
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    if soft < wanted {
-        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).unwrap();
-    }
 }

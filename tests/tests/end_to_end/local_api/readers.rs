@@ -5,9 +5,8 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use shunt_tests::patience;
+use shunt_tests::{make_room_for_files, patience};
 
 use super::place::{Place, SOON};
 
@@ -30,8 +29,7 @@ fn a_thousand_who_wait_are_answered_by_one_change_and_who_has_gone_waits_no_more
     let Some(place) = Place::new() else {
         return;
     };
-    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    make_room_for_files(READERS).unwrap();
     place.kept.register(&json!({ "Name": "web", "Port": 1 }));
     let hash = place.kept.hash("web");
     let mut readers: Vec<_> = (0..READERS).map(|_| reader(&place, &hash)).collect();
