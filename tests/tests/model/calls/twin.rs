@@ -9,9 +9,9 @@ use shunt_programs::{Answers, Call, Deed, FibLookup, Programs, Remembered};
 
 use crate::twin::put;
 
-/// Number of values that are tried for the number that the kernel has drawn: a backend has a slot of this
-/// many at least.
-const DRAWS: u32 = 1024;
+/// Number of values that are tried for the number that the kernel has drawn. Each entry of a Maglev table of up
+/// to 16,381 gets one: a backend of a small share may have a single entry.
+const DRAWS: u32 = 1 << 14;
 
 /// The tables that a call depends on and changes.
 const WRITTEN: [&str; 2] = [FamilyMaps::V4.affinity.name, FamilyMaps::V6.affinity.name];
