@@ -30,7 +30,7 @@ const INPUTS: [&str; 5] = [
 ];
 
 /// The programs of the spare object: as many as are ever verified together.
-const SPARES: [&str; 2] = ["spare0", "spare1"];
+const SPARES: [&str; 4] = ["spare0", "spare1", "spare2", "spare3"];
 
 /// `r0 = 0; exit`, of `linux/bpf.h`.
 const NOTHING: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];

@@ -109,11 +109,13 @@ pub enum Counter {
     /// A translated packet left by another interface than the stack's rules had chosen by its backend's address: by the
     /// one of packets from the address that it left with. It is counted as what it is, too.
     Rerouted,
+    /// IPv6 packet passed untouched: the program for it is not there.
+    PassNoProgram,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -161,6 +163,7 @@ impl Counter {
         Self::PassForgedEnvelope,
         Self::DropClientShare,
         Self::Rerouted,
+        Self::PassNoProgram,
     ];
 
     /// The counter's name as it is shown.
@@ -213,6 +216,7 @@ impl Counter {
             Self::PassForgedEnvelope => "pass_forged_envelope",
             Self::DropClientShare => "drop_client_share",
             Self::Rerouted => "rerouted",
+            Self::PassNoProgram => "pass_no_program",
         }
     }
 }

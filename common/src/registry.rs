@@ -410,6 +410,8 @@ pub const VARIABLES: Map = both("VARIABLES", "variables", Kind::Setting, Size::F
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// A CPU's arguments for a route lookup in the kernel.
 pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
+/// Programs that others hand packets over to, by [`crate::Ipv6Program`]. Each object has its own.
+pub const IPV6_PROGRAMS: Map = both("IPV6_PROGRAMS", "ipv6_programs", Kind::Setting, Size::Fixed);
 /// Events of connections and packets, for watchers.
 pub const FLOW_EVENTS: Map = both("FLOW_EVENTS", "flow_events", Kind::Scratch, Size::Fixed);
 /// The choice of these events: [`crate::FlowControl`].
@@ -439,6 +441,7 @@ pub const SHARED: &[Map] = &[
     VARIABLES,
     REJECTIONS,
     LOOKUPS,
+    IPV6_PROGRAMS,
     FLOW_EVENTS,
     FLOW_CONTROL,
     PACKET_LOG,

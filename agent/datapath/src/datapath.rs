@@ -142,6 +142,10 @@ impl Datapath {
     pub const INGRESS_L3: &str = programs::INGRESS_L3;
     /// The program at its egress.
     pub const EGRESS_L3: &str = programs::EGRESS_L3;
+    /// The program that the one at ingress hands packets of IPv6 over to.
+    pub const INGRESS_V6: &str = programs::INGRESS_V6;
+    /// The program that the one at egress hands packets of IPv6 over to.
+    pub const EGRESS_V6: &str = programs::EGRESS_V6;
 
     /// Opens the datapath as [`Self::load`] does, with programs that `verify` verifies, by their names. `verify`
     /// returns none if it was stopped.
@@ -216,7 +220,7 @@ impl Datapath {
                 .transpose()?,
             screen_watch: None,
             screens: Screens::new(),
-            object: Loaded::new(ebpf, pins),
+            object: Loaded::new(ebpf, pins, options.families.ipv6),
             copies: Arc::new(copies),
             tables: Arc::new(tables),
             links: KnownLinks::default(),
@@ -233,7 +237,7 @@ impl Datapath {
             moves: moves.transpose()?,
         };
         this.publisher.set_source_range_capacity(source_ranges);
-        let mut names = Loaded::ALWAYS.to_vec();
+        let mut names = this.object.always().to_vec();
         names.extend(this.uplinks.are_any().then_some(programs::XDP));
         names.extend(this.sockets.wanted());
         let Some(object) = this.object.verified(|ebpf| verify(ebpf, names))? else {

@@ -150,8 +150,10 @@ mod tests {
 
     use super::*;
 
-    /// The tables that only an agent, or iterators, have to do with, the log, and the events of connections.
-    const OTHERS: [registry::Map; 5] = [
+    /// The tables that only an agent, or iterators, have to do with, the log, the events of connections, and the
+    /// programs.
+    const OTHERS: [registry::Map; 6] = [
+        registry::IPV6_PROGRAMS,
         registry::SOCKETS_CONNECTED,
         registry::SOCKETS_BEFORE,
         registry::SOCKETS_ASKED,

@@ -13,6 +13,9 @@ pub(crate) mod flows;
 pub(crate) mod guarded;
 pub(crate) mod handover;
 pub(crate) mod paths;
+// The host has no tail calls.
+#[cfg(target_arch = "bpf")]
+pub(crate) mod programs;
 pub(crate) mod reached;
 pub(crate) mod scratch;
 pub(crate) mod services;

@@ -288,38 +288,36 @@ where
     fast_path::handle::<V4, C>(context, link, hook)
 }
 
+/// At ingress its variables have a frame of their own: with those of the general path, the deepest chain of functions
+/// would have more than 512 bytes.
 #[inline(always)]
 fn fast_path_v6(context: &Tc, link: Link, hook: Hook) -> Option<Verdict> {
-    let function = match (link, hook) {
-        (Link::Ethernet, Hook::Ingress) => ingress_v6,
-        (Link::Ethernet, Hook::Egress) => egress_v6,
-        (Link::None, Hook::Ingress) => ingress_v6_l3,
-        (Link::None, Hook::Egress) => egress_v6_l3,
+    let function = match (hook, link) {
+        (Hook::Ingress, Link::Ethernet) => fast_ingress_v6,
+        (Hook::Ingress, Link::None) => fast_ingress_v6_l3,
+        (Hook::Egress, _) => return fast_path::handle::<V6, Tc>(context, link, hook),
     };
     Verdict::from_value(function(context.raw()))
 }
 
-/// Makes functions of IPv6's fast path.
+/// Makes functions of IPv6's fast path at ingress.
 macro_rules! fast_paths {
-    ($context:ty: $($name:ident: $link:ident $hook:ident,)*) => {
+    ($($name:ident: $link:ident,)*) => {
         $(
             #[inline(never)]
             #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $name(context: *mut <$context as Access>::Raw) -> i32 {
-                let context = <$context>::from_raw(context);
-                let verdict =
-                    fast_path::handle::<V6, $context>(&context, Link::$link, Hook::$hook);
+            pub(crate) extern "C" fn $name(context: *mut <Tc as Access>::Raw) -> i32 {
+                let context = Tc::from_raw(context);
+                let verdict = fast_path::handle::<V6, Tc>(&context, Link::$link, Hook::Ingress);
                 Verdict::to_value(verdict)
             }
         )*
     };
 }
 
-fast_paths! { Tc:
-    ingress_v6: Ethernet Ingress,
-    egress_v6: Ethernet Egress,
-    ingress_v6_l3: None Ingress,
-    egress_v6_l3: None Egress,
+fast_paths! {
+    fast_ingress_v6: Ethernet,
+    fast_ingress_v6_l3: None,
 }
 
 /// [`extensions::walk`].

@@ -6,14 +6,16 @@
 //! that all has to be used again, and again. So the table and the range of ports are as much smaller as there are
 //! fewer connections: the full form uses both up more often than that hour, the short one once and more.
 
-use std::{collections::BTreeSet, thread};
+use std::{collections::BTreeSet, fs, thread};
 
-use shunt_tests::{Target, Transport, by_length, passing};
+use shunt_tests::{PinDir, Target, Transport, by_length, passing};
 
 use crate::{
     attack::{both, listed, snapshot},
     dual_stack::{Family, service, world_with_flags},
-    world::REQUEST,
+    handover::dying_after,
+    monitor::Monitor,
+    world::{REQUEST, World, all_answered},
 };
 
 /// Entries: few enough that they are used up some times over, and so many that none is used up while
@@ -164,4 +166,57 @@ fn affinity_expires_without_an_agent() {
         backends.dedup();
         assert_eq!(backends.len(), 2, "a client is forgotten");
     }
+}
+
+/// Number of the pinned tables of programs of IPv6.
+fn tables_of_programs(pins: &PinDir) -> usize {
+    let tables = fs::read_dir(pins.path().join("maps")).unwrap();
+    let names = tables.map(|table| table.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| name.starts_with("IPV6_PROGRAMS"))
+        .count()
+}
+
+/// The kernel empties a table of programs that neither a process nor a pin holds.
+#[test]
+fn programs_of_ipv6_stay_wherever_an_agent_is_killed() {
+    let Some(mut world) = world_with_flags(&[]) else {
+        return;
+    };
+    let tcp = service(&world, Transport::Tcp, &["pod-a", "pod-b"]);
+    let snapshot = snapshot(&[tcp.json()]);
+    world.apply(&snapshot);
+    let mut open = world.client_pod().enter(|| {
+        let connect = |target: Target| target.connect().unwrap();
+        both(tcp.cluster_ip()).map(connect)
+    });
+    let mut serves = |from: &shunt_tests::Namespace| {
+        for target in both(tcp.cluster_ip()) {
+            all_answered(from, target, 5);
+        }
+        for connection in &mut open {
+            connection.echo(REQUEST).unwrap();
+        }
+    };
+    assert_eq!(tables_of_programs(&world.pins), 1);
+    // Other programs stand for the agent's own.
+    let monitor = Monitor::first(&world, &[]);
+    assert_eq!(tables_of_programs(&world.pins), 2);
+    let mut unattended = world.killed();
+    drop(monitor);
+    serves(unattended.sandbox.pod("pod-c").namespace());
+    // Twice: the hooks have programs of none of the tables that these pin.
+    for tables in [3, 4] {
+        let dying = dying_after("ipv6-programs");
+        let died = unattended.try_start_of(dying.path(), &[]);
+        assert!(died.is_err(), "it goes on");
+        assert_eq!(tables_of_programs(&unattended.pins), tables);
+        serves(unattended.sandbox.pod("pod-c").namespace());
+    }
+    let mut world: World = unattended.start(&[]);
+    assert_eq!(tables_of_programs(&world.pins), 1);
+    world.apply(&snapshot);
+    serves(world.client_pod());
+    unattended = world.stopped();
+    serves(unattended.sandbox.pod("pod-c").namespace());
 }

@@ -37,7 +37,7 @@ const OTHER_SIZE: [&str; 2] = ["--max-conntrack", "100000"];
 const STEPS: [&str; 6] = ["begin", "egress", "swap", "copy", "drain", "stamp"];
 
 /// Returns an agent that dies after a step of its handover.
-fn dying_after(step: &str) -> Scripted {
+pub(crate) fn dying_after(step: &str) -> Scripted {
     Scripted::with(&[("SHUNT_DIE_AFTER", step.as_ref())])
 }
 

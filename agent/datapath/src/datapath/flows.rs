@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Datapath;
 use crate::{
@@ -43,6 +43,9 @@ impl Datapath {
         let start = Instant::now();
         let hooks = self.attachments.replace(&mut self.object);
         let uplinks = self.uplinks.replace(&mut self.object);
+        if let Err(error) = self.object.unpin_unused() {
+            warn!(%error, "programs that no hook has stay pinned");
+        }
         let took = start.elapsed();
         info!(hooks, uplinks, ?took, "programs replaced");
     }

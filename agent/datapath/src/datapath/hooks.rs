@@ -87,6 +87,7 @@ impl Datapath {
     /// Unpins what only programs of an earlier agent had use for: no hook has one any more. Returns
     /// the number of these tables.
     fn finish_takeover(&mut self) -> Result<usize, DatapathError> {
+        self.object.unpin_unused()?;
         let (Some(pins), Some(layout)) = (self.object.pins(), &self.layout) else {
             return Ok(0);
         };

@@ -53,6 +53,7 @@ const fn data(map: &Map) -> Option<&MapData> {
         | Map::LruHashMap(data)
         | Map::LpmTrie(data)
         | Map::PerCpuArray(data)
+        | Map::ProgramArray(data)
         | Map::RingBuf(data)
         | Map::SkStorage(data)
         | Map::Unsupported(data) => Some(data),

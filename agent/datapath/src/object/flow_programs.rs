@@ -19,6 +19,13 @@ use crate::{
 /// write, it is full after a third of a second without a read.
 const RING: u32 = 1 << 22;
 
+/// The tables that these programs do not share with the others.
+const OWN: [&str; 3] = [
+    registry::FLOW_EVENTS.name,
+    registry::FLOW_CONTROL.name,
+    registry::IPV6_PROGRAMS.name,
+];
+
 /// Loader of these programs, to run beside everything else that is done.
 #[derive(Debug)]
 pub struct FlowLoader {
@@ -68,12 +75,10 @@ impl FlowLoader {
         // Until all is loaded.
         let folder = HandedOver::at(folder.ok_or(DatapathError::FlowsUnpinned)?).map_err(failed)?;
         let mut loader = EbpfLoader::new();
-        for name in tables.names() {
-            if name != registry::FLOW_EVENTS.name && name != registry::FLOW_CONTROL.name {
-                let path = folder.path(name);
-                tables.pin(name, &path).map_err(failed)?;
-                loader.map_pin_path(name, path);
-            }
+        for name in tables.names().filter(|name| !OWN.contains(name)) {
+            let path = folder.path(name);
+            tables.pin(name, &path).map_err(failed)?;
+            loader.map_pin_path(name, path);
         }
         loader.map_max_entries(registry::FLOW_EVENTS.name, RING);
         let processors = nr_cpus().map_err(|(_, source)| failed(source))?;

@@ -1,6 +1,10 @@
 //! The loaded object: its programs, verified by the kernel when they are first needed.
 
-use std::{collections::BTreeSet, future::pending, io, mem};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    io, mem,
+};
 
 use aya::{
     Ebpf,
@@ -12,11 +16,16 @@ use crate::{
     object::{
         aside::{Aside, Batch, Readiness},
         flow_programs::FlowPrograms,
-        programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, XDP},
+        ipv6_programs,
+        programs::{
+            EGRESS, EGRESS_L3, EGRESS_V6, EGRESS_V6_L3, INGRESS, INGRESS_L3, INGRESS_V6,
+            INGRESS_V6_L3, XDP,
+        },
         requirements,
         verified::verify,
     },
-    pins::directory::Pins,
+    pins::{directory::Pins, error::PinError},
+    sys::crash::died_after,
 };
 
 /// The object in the kernel, and where its programs are pinned.
@@ -28,6 +37,10 @@ pub(crate) struct Loaded {
     pins: Option<Pins>,
     /// The programs that are.
     pinned: BTreeSet<&'static str>,
+    /// True if IPv6 is translated.
+    has_ipv6: bool,
+    /// The names of the pinned tables of its programs, by the number of their object.
+    pinned_ipv6: BTreeMap<u64, String>,
     /// The verification in a thread; `None`: the caller of [`Self::program`] waits for it.
     aside: Option<Aside>,
     /// The number of the object that stands for this one, or would.
@@ -38,19 +51,23 @@ pub(crate) struct Loaded {
 const OWN: u64 = 0;
 
 impl Loaded {
-    /// The programs that every node has, the dearest first.
-    pub(crate) const ALWAYS: [&str; 2] = [INGRESS, EGRESS];
-
     /// Takes an object of which no program is needed yet.
-    pub(crate) const fn new(ebpf: Ebpf, pins: Option<Pins>) -> Self {
+    pub(crate) const fn new(ebpf: Ebpf, pins: Option<Pins>, has_ipv6: bool) -> Self {
         Self {
             ebpf,
             telling: None,
             pins,
             pinned: BTreeSet::new(),
+            has_ipv6,
+            pinned_ipv6: BTreeMap::new(),
             aside: None,
             replacement: OWN,
         }
+    }
+
+    /// The programs that every node has, the dearest first.
+    pub(crate) fn always(&self) -> &'static [&'static str] {
+        self.together(INGRESS)
     }
 
     /// Loads programs by `verify`, and pins those that every node has. `None` if that was stopped: other agents
@@ -85,9 +102,42 @@ impl Loaded {
         &mut self,
         name: &'static str,
     ) -> Result<&mut SchedClassifier, DatapathError> {
-        load(self.running(), name, together(name))?;
+        let together = self.together(name);
+        load(self.running(), name, together)?;
         self.pin(name)?;
+        self.hand_over(name)?;
         typed(self.running(), name)
+    }
+
+    /// Enters the program of IPv6 that this one hands packets over to, and pins their table, once.
+    fn hand_over(&mut self, name: &'static str) -> Result<(), DatapathError> {
+        if !self.has_ipv6 {
+            return Ok(());
+        }
+        ipv6_programs::enter(self.running(), name)?;
+        let number = self.number();
+        if let (Some(pins), false) = (&self.pins, self.pinned_ipv6.contains_key(&number)) {
+            let pinned = pins.pin_ipv6(ipv6_programs::table(self.object())?)?;
+            self.pinned_ipv6.insert(number, pinned);
+            died_after("ipv6-programs");
+        }
+        Ok(())
+    }
+
+    /// Unpins the tables of programs of IPv6 that no hook's program looks at any more: all but those of the object
+    /// and of the one that stands for it.
+    ///
+    /// # Errors
+    ///
+    /// If a pin cannot be removed.
+    pub(crate) fn unpin_unused(&mut self) -> Result<(), PinError> {
+        let number = self.number();
+        self.pinned_ipv6
+            .retain(|object, _| *object == OWN || *object == number);
+        let kept: Vec<&str> = self.pinned_ipv6.values().map(String::as_str).collect();
+        self.pins
+            .as_ref()
+            .map_or(Ok(()), |pins| pins.remove_ipv6_but(&kept))
     }
 
     /// The program of this name for a hook of a cgroup, loaded and, if things are pinned, pinned.
@@ -110,7 +160,8 @@ impl Loaded {
     ///
     /// If the kernel does not take it.
     pub(crate) fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
-        load(self.running(), XDP, together(XDP))?;
+        let together = self.together(XDP);
+        load(self.running(), XDP, together)?;
         self.pin(XDP)?;
         typed(self.running(), XDP)
     }
@@ -128,7 +179,7 @@ impl Loaded {
     /// Returns whether the program of this name can be attached: [`Self::program`] does not wait for the kernel then.
     /// If not, the kernel begins to verify it, unless it has refused it.
     pub(crate) fn prepare(&mut self, name: &'static str) -> Readiness {
-        let names = together(name);
+        let names = self.together(name);
         let Self {
             ebpf,
             telling,
@@ -186,7 +237,8 @@ impl Loaded {
 
     /// Returns the names of the programs that watchers want: those that are loaded.
     pub(crate) fn packet_programs(&self) -> Vec<&'static str> {
-        let names = [EGRESS, INGRESS, EGRESS_L3, INGRESS_L3, XDP].into_iter();
+        let names = [INGRESS, INGRESS_L3, XDP].into_iter();
+        let names = names.flat_map(|name| self.together(name).iter().copied());
         names.filter(|name| is_loaded(&self.ebpf, name)).collect()
     }
 
@@ -206,6 +258,35 @@ impl Loaded {
         match &mut self.telling {
             Some(FlowPrograms(ebpf)) => ebpf,
             None => &mut self.ebpf,
+        }
+    }
+
+    /// As [`Self::running`], to look at.
+    const fn object(&self) -> &Ebpf {
+        match &self.telling {
+            Some(FlowPrograms(ebpf)) => ebpf,
+            None => &self.ebpf,
+        }
+    }
+
+    /// The number of that object.
+    const fn number(&self) -> u64 {
+        match self.telling {
+            Some(_) => self.replacement,
+            None => OWN,
+        }
+    }
+
+    /// The programs that are verified with this one: those of interfaces without a link header are used together.
+    fn together(&self, name: &'static str) -> &'static [&'static str] {
+        match (name, self.has_ipv6) {
+            (XDP, _) => &[XDP],
+            (INGRESS_L3 | EGRESS_L3 | INGRESS_V6_L3 | EGRESS_V6_L3, true) => {
+                &[INGRESS_L3, INGRESS_V6_L3, EGRESS_L3, EGRESS_V6_L3]
+            }
+            (INGRESS_L3 | EGRESS_L3, false) => &[INGRESS_L3, EGRESS_L3],
+            (_, true) => &[INGRESS, INGRESS_V6, EGRESS, EGRESS_V6],
+            (_, false) => &[INGRESS, EGRESS],
         }
     }
 
@@ -229,15 +310,6 @@ impl Loaded {
     }
 }
 
-/// The programs that are verified with this one: those of interfaces without a link header are used together.
-fn together(name: &'static str) -> &'static [&'static str] {
-    match name {
-        INGRESS_L3 | EGRESS_L3 => &[INGRESS_L3, EGRESS_L3],
-        XDP => &[XDP],
-        _ => &Loaded::ALWAYS,
-    }
-}
-
 fn is_loaded(ebpf: &Ebpf, name: &str) -> bool {
     let program = ebpf.program(name);
     program.is_some_and(|program| program.fd().is_ok())
@@ -245,7 +317,8 @@ fn is_loaded(ebpf: &Ebpf, name: &str) -> bool {
 
 /// Loads the program of this name, if it is not, with others that are needed with it.
 fn load(ebpf: &mut Ebpf, name: &'static str, with: &[&'static str]) -> Result<(), DatapathError> {
-    if any(ebpf, name)?.fd().is_ok() {
+    any(ebpf, name)?;
+    if with.iter().all(|name| is_loaded(ebpf, name)) {
         return Ok(());
     }
     let outcomes = verify(ebpf, with, requirements::explain);

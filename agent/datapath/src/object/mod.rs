@@ -8,6 +8,7 @@ pub(crate) mod definitions;
 pub(crate) mod embedded;
 pub(crate) mod flow_programs;
 pub(crate) mod guard;
+pub(crate) mod ipv6_programs;
 pub(crate) mod loaded;
 pub(crate) mod opened;
 pub(crate) mod options;

@@ -17,7 +17,7 @@ pub(crate) static SPARE_OBJECT: Embedded = Embedded::new(include_bytes!(concat!(
     "/shunt-spare.o.gz"
 )));
 /// Their names.
-pub(crate) const SPARES: [&str; 2] = ["spare0", "spare1"];
+pub(crate) const SPARES: [&str; 4] = ["spare0", "spare1", "spare2", "spare3"];
 
 /// The program at the ingress of a client's interface.
 pub(crate) const INGRESS: &str = "tc_ingress";
@@ -27,5 +27,10 @@ pub(crate) const EGRESS: &str = "tc_egress";
 pub(crate) const INGRESS_L3: &str = "tc_ingress_l3";
 /// The program at its egress.
 pub(crate) const EGRESS_L3: &str = "tc_egress_l3";
+/// The programs that these hand packets of IPv6 over to.
+pub(crate) const INGRESS_V6: &str = "ingress_v6";
+pub(crate) const EGRESS_V6: &str = "egress_v6";
+pub(crate) const INGRESS_V6_L3: &str = "ingress_v6_l3";
+pub(crate) const EGRESS_V6_L3: &str = "egress_v6_l3";
 /// The program at the drivers of uplinks.
 pub(crate) const XDP: &str = "xdp_uplink";

@@ -15,7 +15,10 @@ use aya_obj::{
     },
 };
 
-use crate::object::programs::{EGRESS, EGRESS_L3, FLOW_OBJECT, INGRESS, INGRESS_L3, OBJECT, XDP};
+use crate::object::programs::{
+    EGRESS, EGRESS_L3, EGRESS_V6, EGRESS_V6_L3, FLOW_OBJECT, INGRESS, INGRESS_L3, INGRESS_V6,
+    INGRESS_V6_L3, OBJECT, XDP,
+};
 
 /// `MAX_BPF_STACK` of `linux/filter.h`.
 const MOST: u32 = 512;
@@ -111,7 +114,17 @@ fn has_room(mut object: Object) {
         .map(|(section, _)| *section)
         .collect();
     object.relocate_calls(&sections).unwrap();
-    for name in [INGRESS, EGRESS, INGRESS_L3, EGRESS_L3, XDP] {
+    for name in [
+        INGRESS,
+        EGRESS,
+        INGRESS_V6,
+        EGRESS_V6,
+        INGRESS_L3,
+        EGRESS_L3,
+        INGRESS_V6_L3,
+        EGRESS_V6_L3,
+        XDP,
+    ] {
         let program = &object.functions[&object.programs[name].function_key()];
         let functions = functions(&program.instructions);
         assert!(functions.len() > 10, "{name} calls functions");

@@ -18,6 +18,8 @@ pub(crate) const MAPS: &str = "maps";
 /// The table with the version of the others. It is pinned before them and removed after them, so
 /// wherever they are, it is.
 pub(super) const LAYOUT: &str = "LAYOUT";
+/// Prefix of the names of tables of programs of IPv6 there: there may be several.
+const IPV6: &str = "IPV6_PROGRAMS-";
 /// The folder of the programs.
 pub(crate) const PROGRAMS: &str = "programs";
 /// The folder of the links.
@@ -175,12 +177,14 @@ impl Pins {
         remove(&self.map(name))
     }
 
-    /// Removes the tables that are not to be `kept`, by name. Returns how many they were.
+    /// Removes the tables that are not to be `kept`, by name, but for those of programs. Returns how many they were.
     pub(super) fn remove_tables_but(&self, kept: &[&str]) -> Result<usize, PinError> {
         let mut removed = 0;
         for path in list(&self.dir.join(MAPS))? {
             let name = path.file_name().and_then(OsStr::to_str);
-            if !name.is_some_and(|name| name == LAYOUT || kept.contains(&name)) {
+            let is_kept =
+                |name: &str| name == LAYOUT || name.starts_with(IPV6) || kept.contains(&name);
+            if !name.is_some_and(is_kept) {
                 remove(&path)?;
                 removed += 1;
             }
@@ -198,6 +202,41 @@ impl Pins {
             .pin(&new)
             .map_err(PinError::object("pinning the program", &new))?;
         fs::rename(&new, &path).map_err(PinError::io("replacing the program", &path))
+    }
+
+    /// Pins a table of the programs of IPv6 beside those that are pinned, since their programs may still run. Returns
+    /// the name.
+    pub(crate) fn pin_ipv6(&self, table: &MapData) -> Result<String, PinError> {
+        let last = self.ipv6()?.into_iter().map(|(number, _)| number).max();
+        let name = format!("{IPV6}{}", last.map_or(0, |last| last.wrapping_add(1)));
+        let path = self.map(&name);
+        remove(&path)?;
+        table
+            .pin(&path)
+            .map_err(PinError::object("pinning the table", &path))?;
+        Ok(name)
+    }
+
+    /// Removes the pins of the tables of the programs of IPv6 that are not to be `kept`, by name.
+    pub(crate) fn remove_ipv6_but(&self, kept: &[&str]) -> Result<(), PinError> {
+        for (_, path) in self.ipv6()? {
+            let name = path.file_name().and_then(OsStr::to_str);
+            if !name.is_some_and(|name| kept.contains(&name)) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pinned tables of the programs of IPv6, by number.
+    fn ipv6(&self) -> Result<Vec<(u32, PathBuf)>, PinError> {
+        let number = |path: PathBuf| {
+            let name = path.file_name().and_then(OsStr::to_str)?;
+            let number = name.strip_prefix(IPV6)?.parse().ok()?;
+            Some((number, path))
+        };
+        let paths = list(&self.dir.join(MAPS))?.into_iter();
+        Ok(paths.filter_map(number).collect())
     }
 
     /// Removes the pin of a program; one that is not there is no error.

@@ -21,6 +21,7 @@ export const REFUSED = {
   drop_loop: "The way leads back to where the packet came from.",
   drop_congestion: "The envelope met congestion, and its sender would heed no mark.",
   drop_checksum: "The checksum of the packet's IPv4 header is wrong.",
+  pass_no_program: "The program for IPv6 packets is not there.",
   pass_other_station: "The frame is for another station.",
   pass_own: "An answer to a connection of this node's own, from a frontend's port.",
   pass_answer: "A SYN-ACK or reset to a frontend, of no connection that is known.",
