@@ -196,9 +196,10 @@ impl Attachments {
     }
 
     /// Has every hook run the program that `object` has for it now, each replaced in one step: the way back first. A
-    /// hook whose program the kernel has not verified yet keeps its own. Returns how many were replaced.
-    pub(crate) fn replace(&mut self, object: &mut Loaded) -> usize {
-        let mut count = 0;
+    /// hook whose program the kernel has not verified yet keeps its own. Returns how many were replaced, and how many
+    /// could not be.
+    pub(crate) fn replace(&mut self, object: &mut Loaded) -> (usize, usize) {
+        let (mut count, mut failures) = (0, 0);
         for hook in Hook::ALL {
             for (name, state) in &mut self.interfaces {
                 let State::Attached(programs) = state else {
@@ -209,11 +210,12 @@ impl Attachments {
                     Ok(is_replaced) => count += usize::from(is_replaced),
                     Err(error) => {
                         warn!(interface = %name, hook = hook.name(), %error, "a program is not replaced");
+                        failures += 1;
                     }
                 }
             }
         }
-        count
+        (count, failures)
     }
 
     /// Attaches filters again that were removed from these interfaces.

@@ -41,9 +41,12 @@ impl Datapath {
     /// The way back first, as where programs are attached.
     pub(super) fn replace_programs(&mut self) {
         let start = Instant::now();
-        let hooks = self.attachments.replace(&mut self.object);
+        let (hooks, failures) = self.attachments.replace(&mut self.object);
         let uplinks = self.uplinks.replace(&mut self.object);
-        if let Err(error) = self.object.unpin_unused() {
+        // A program that is still at its hook hands packets over by its table.
+        if failures == 0
+            && let Err(error) = self.object.unpin_unused()
+        {
             warn!(%error, "programs that no hook has stay pinned");
         }
         let took = start.elapsed();
