@@ -24,6 +24,9 @@ pub(crate) trait Routed: Rewrite + Tables {
     /// tuple `translated`.
     fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
 
+    /// Returns whether the way's next hop is the destination itself.
+    fn leads_to(way: &FibLookup, destination: &Self::Address) -> bool;
+
     /// True if the kernel has a setting `rp_filter` for the family.
     const HAS_REVERSE_PATH_FILTER: bool;
 }
@@ -46,6 +49,12 @@ impl Routed for V4 {
         lookup.dport = translated.destination_port;
         lookup.__bindgen_anon_2.tos = header.service;
     }
+
+    #[inline(always)]
+    fn leads_to(way: &FibLookup, destination: &u32) -> bool {
+        // SAFETY: a word; the gateway's family may be IPv6.
+        way.family == INET && unsafe { way.__bindgen_anon_4.ipv4_dst } == *destination
+    }
 }
 
 impl Routed for V6 {
@@ -66,6 +75,12 @@ impl Routed for V6 {
         lookup.dport = translated.destination_port;
         // The traffic class and the flow label (`IPV6_FLOWINFO_MASK` of net/ipv6.h).
         lookup.__bindgen_anon_2.flowinfo = header.version_class_flow & 0x0fff_ffff_u32.to_be();
+    }
+
+    #[inline(always)]
+    fn leads_to(way: &FibLookup, destination: &[u32; 4]) -> bool {
+        // SAFETY: four words.
+        unsafe { way.__bindgen_anon_4.ipv6_dst == *destination }
     }
 }
 

@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | a ClusterIP | another port or protocol | rejected |
 //! | in a range of ClusterIPs, and no service's | any | dropped |
-//! | an external or load balancer address | another port or protocol | dropped if it would leave where it came from; else the stack's |
+//! | an external or load balancer address | another port or protocol | dropped if its next hop is the router that it came from; else the stack's |
 //! | a ClusterIP | an echo request | answered |
-//! | an external or load balancer address | an echo request | answered if it would leave where it came from; else the stack's |
+//! | an external or load balancer address | an echo request | answered if it would leave where it came in, and no machine there has the address; else the stack's |
 //! | a node's | any | the stack's |
 
 use shunt_common::Counter;
@@ -18,7 +18,7 @@ use crate::{
         fib::Routed,
         hairpin::send_back,
         icmp_error::{allows_rejection, may_be_told_about, send_error},
-        loops::leads_back,
+        loops::way_back,
     },
     maps::{
         addresses::is_client_here,
@@ -65,7 +65,11 @@ pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Ver
         return Verdict::PASS;
     }
     // A machine may have an external address, unless nothing gets any further.
-    let is_lost = owner == Owner::External && leads_back(context, packet);
+    let way_back = match owner {
+        Owner::External => way_back(context, packet),
+        _ => None,
+    };
+    let is_lost = way_back.is_some_and(|way| !way.leads_to_machine());
     if is_ping && (owner == Owner::ClusterIp || is_lost) {
         return answer(context, packet);
     }
@@ -83,7 +87,9 @@ pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Ver
             Err(verdict) => verdict,
         },
         Owner::Nobody => drop_packet(context, Counter::DropFreeAddress),
-        Owner::External if is_lost => drop_packet(context, Counter::DropLoop),
+        Owner::External if way_back.is_some_and(|way| way.is_loop(context, packet)) => {
+            drop_packet(context, Counter::DropLoop)
+        }
         Owner::External | Owner::Other => Verdict::PASS,
     }
 }

@@ -3,8 +3,9 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use etherparse::{IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber};
-use shunt_datapath::{GuardOptions, RejectLimit};
-use shunt_tests::run;
+use nix::net::if_::if_nametoindex;
+use shunt_datapath::{Datapath, GuardOptions, RejectLimit};
+use shunt_tests::{NEXT_HOP_TEXT, run};
 
 use super::{
     address::{Address as _, Fragment, Header, Problem},
@@ -13,7 +14,8 @@ use super::{
     needs_root,
     node::{Node, Verdict},
     reports::{report, unreachable},
-    world::{Backends, Family, SERVED, V4, V6, cluster, in_network, node, node_with},
+    test_run::Sum,
+    world::{Backends, Family, SERVED, UPLINK, V4, V6, cluster, in_network, node, node_with},
 };
 
 /// Differences of the families' pings.
@@ -461,27 +463,97 @@ fn without_the_guard_nothing_is_looked_after() {
     }
 }
 
-both_families!(what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address("203.0.113.7", "192.168.16.1"; "2001:db8:113::7", "2001:db8:16::1") in in_network);
-/// The frames come in by the loopback interface.
+/// Runs the program at the ingress of the uplink on a frame that is for its station. Returns the verdict, and the frame
+/// as it came.
+fn at_uplink(node: &mut Node, frame: &[u8]) -> (Verdict, Vec<u8>) {
+    let mut frame = frame.to_vec();
+    frame[..6].copy_from_slice(&UPLINK);
+    let mut context = [0; INTERFACE + size_of::<u32>()];
+    let index = if_nametoindex("eth0").unwrap();
+    context[INTERFACE..].copy_from_slice(&index.to_ne_bytes());
+    let ran = node.run_in(Datapath::INGRESS, &frame, &context, Sum::Unknown);
+    (ran.unwrap().0, frame)
+}
+
+/// The offset of `ifindex` in `struct __sk_buff` of `linux/bpf.h`.
+const INTERFACE: usize = 40;
+
+both_families!(what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address("203.0.113.7", ["192.168.16.1", "192.168.16.20"]; "2001:db8:113::7", ["2001:db8:16::1", "2001:db8:16::20"]) in in_network);
+/// The way to [`Family::OUTSIDER`] is by the first router.
 fn what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address<A: Guarded>(
     address: &str,
-    router: &str,
+    [router, other]: [&str; 2],
 ) {
+    let of_link = |address: &str| match address.parse().unwrap() {
+        IpAddr::V4(ip) => A::of(&ip.octets()),
+        IpAddr::V6(ip) => A::of(&ip.octets()),
+    };
     let mut node = guarding(Backends::Here);
-    let frames = [
-        Packet::new(Transport::TcpSyn, (A::OUTSIDER, 4000), (A::EXTERNAL_IP, 81)).frame(),
-        Packet::new(Transport::TcpAck, (A::OUTSIDER, 4000), (A::EXTERNAL_IP, 81)).frame(),
-        framed::<A>(&A::packet(
-            &header(IpNumber::GRE, A::OUTSIDER, A::EXTERNAL_IP),
-            &[0; 12],
-        )),
-    ];
-    let verdicts = |node: &mut Node| frames.each_ref().map(|frame| node.ingress(frame));
-    let passed = || frames.each_ref().map(|frame| Verdict::Pass(frame.clone()));
-    assert_eq!(verdicts(&mut node), passed(), "no route: the stack says so");
+    let frames_from = |source: A| {
+        [
+            Packet::new(Transport::TcpSyn, (source, 4000), (A::EXTERNAL_IP, 81)).frame(),
+            Packet::new(Transport::TcpAck, (source, 4000), (A::EXTERNAL_IP, 81)).frame(),
+            framed::<A>(&A::packet(
+                &header(IpNumber::GRE, source, A::EXTERNAL_IP),
+                &[0; 12],
+            )),
+        ]
+    };
+    let are_dropped = |node: &mut Node, source: A| {
+        let dropped = frames_from(source).map(|frame| {
+            let (verdict, frame) = at_uplink(node, &frame);
+            if verdict != Verdict::Drop {
+                assert_eq!(verdict, Verdict::Pass(frame));
+                return false;
+            }
+            true
+        });
+        assert!(dropped == [true; 3] || dropped == [false; 3], "{dropped:?}");
+        dropped[0]
+    };
+    assert!(
+        !are_dropped(&mut node, A::OUTSIDER),
+        "no route: the stack's"
+    );
     route(address, &format!("via {router}"));
-    assert_eq!(verdicts(&mut node), passed(), "a machine elsewhere");
+    assert!(are_dropped(&mut node, A::OUTSIDER), "by the same router");
+    assert!(
+        are_dropped(&mut node, of_link(router)),
+        "to the router itself"
+    );
+    assert!(
+        !are_dropped(&mut node, of_link(other)),
+        "from a machine of the link"
+    );
+    route(address, &format!("via {other}"));
+    assert!(!are_dropped(&mut node, A::OUTSIDER), "by another router");
+    route(address, "dev eth0");
+    assert!(
+        !are_dropped(&mut node, A::OUTSIDER),
+        "to a machine of the link"
+    );
     route(address, "dev lo");
-    assert_eq!(verdicts(&mut node), [const { Verdict::Drop }; 3]);
-    counted(&node, "drop_loop", 3);
+    assert!(!are_dropped(&mut node, A::OUTSIDER), "by another interface");
+    counted(&node, "drop_loop", 6);
+}
+
+both_families!(a_ping_for_a_machine_of_the_link_is_left_to_it("203.0.113.7", "192.168.16.1"; "2001:db8:113::7", "2001:db8:16::1") in in_network);
+fn a_ping_for_a_machine_of_the_link_is_left_to_it<A: Guarded>(address: &str, router: &str) {
+    let mut node = guarding(Backends::Here);
+    let (request, _) = ping(A::EXTERNAL_IP);
+    let is_answered = |node: &mut Node| match at_uplink(node, &request) {
+        (Verdict::Redirect(_), _) => true,
+        (verdict, frame) => {
+            assert_eq!(verdict, Verdict::Pass(frame));
+            false
+        }
+    };
+    route(address, &format!("via {router}"));
+    assert!(is_answered(&mut node), "it would go to and fro");
+    route(address, "dev eth0");
+    assert!(is_answered(&mut node), "no machine is known to have it");
+    let neighbour =
+        format!("neighbour add {address} lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent");
+    run("ip", &neighbour.split(' ').collect::<Vec<_>>()).unwrap();
+    assert!(!is_answered(&mut node), "a machine has it");
 }
