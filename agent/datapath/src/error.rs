@@ -54,6 +54,13 @@ pub enum LinkLayerError {
          interfaces without a link layer only"
     )]
     Unknown(u16),
+    /// It is a GRE tunnel that itself puts its header before each packet.
+    #[error(
+        "its packets begin with the tunnel's own header, as it is GRE without a remote, or with a \
+         multicast one: give each peer an interface with a `remote`, or leave it out by \
+         --exclude-interface"
+    )]
+    OuterHeader,
     /// The kernel does not return it.
     #[error("asking for its link type failed: {0}")]
     Unreadable(#[from] io::Error),

@@ -114,6 +114,7 @@ mod trace;
 mod trace_dump;
 mod translation;
 mod tun;
+mod tunnels;
 mod ui;
 mod upgrade;
 mod verifier;

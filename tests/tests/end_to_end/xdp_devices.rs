@@ -22,9 +22,14 @@ const OUTSIDE_BY_OTHER: &str = "198.51.105.50";
 /// Configures a namespace with devices of a kind that not every kernel has; prints a message if this one has not.
 pub(crate) fn has_devices(end: &Namespace, commands: &str) -> bool {
     let is_lacking = |error: &str| {
-        ["Unknown device type", "Operation not supported"]
-            .iter()
-            .any(|answer| error.contains(answer))
+        [
+            "Unknown device type",
+            "Operation not supported",
+            // A transformation of IPsec.
+            "Protocol not supported",
+        ]
+        .iter()
+        .any(|answer| error.contains(answer))
     };
     match end.configure(commands) {
         Ok(()) => true,

@@ -23,7 +23,7 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; programs that report flows; cleanup.
-pub(super) const END_TO_END: [&str; 34] = [
+pub(super) const END_TO_END: [&str; 35] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
     "dsr::a_node_port_is_answered",
@@ -51,6 +51,7 @@ pub(super) const END_TO_END: [&str; 34] = [
     "stale_sockets::a_connected_udp",
     "stale_sockets::tcp_outlives",
     "take_over::connections_of_kube_proxys_nftables",
+    "tunnels::",
     "verifier::events_are_applied_while_the_kernel_verifies_the_programs",
     "vlan::",
     "xdp::a_flow_in_transit_is_forwarded_by",

@@ -3,26 +3,31 @@
 //! | interface | taken | since |
 //! |---|---|---|
 //! | a real one, a VLAN's, the host's end of a pod's pair | yes | clients are behind it |
-//! | a tunnel's (VXLAN, Geneve, IPIP, WireGuard, GRE) | yes | clients, and replies to what SNAT sent into it, come out of it |
+//! | a tunnel's (VXLAN, Geneve, IPIP, SIT, WireGuard, GRE with a remote, xfrm) | yes | clients, and replies to what SNAT sent into it, come out of it |
 //! | a bridge | yes | frames for the node come to it that no port of it takes for its own |
 //! | a pair's end, or a tap, that is a bridge's port | yes | a pod or a guest is behind it, whose replies may never reach the bridge |
 //! | any other port of a bridge | no | frames that only pass the bridge are not the node's, the others the bridge sees |
 //! | a port of a bond or a team | no | the bond sees its packets |
 //! | a VRF's interface | no | its ports see its packets |
 //! | loopback, dummy, IFB | no | no client's packet comes in there, or it has come in elsewhere before |
+//! | GRE without a remote, while it is up | yes | it is shown with the reason for which it has no programs; a kernel with GRE has such an interface in each network namespace, which is down |
 //! | one of a link layer that the programs do not know | no | they could not read it |
 
-use libc::ARPHRD_LOOPBACK;
+use libc::{ARPHRD_LOOPBACK, IFF_UP};
 use rtnetlink::packet_route::link::{InfoKind, InfoPortKind};
 
-use crate::{attach::link_layer::LinkLayer, netlink::links::Link};
+use crate::{attach::link_layer::LinkLayer, error::LinkLayerError, netlink::links::Link};
 
 /// The kind that Open vSwitch's interfaces, and its ports, have.
 const OPEN_VSWITCH: &str = "openvswitch";
 
 /// Returns whether packets of clients come in by it, and are to be translated there.
 pub(crate) fn is_client_side(link: &Link) -> bool {
-    let is_readable = link.layer != ARPHRD_LOOPBACK && LinkLayer::of_type(link.layer).is_some();
+    let is_readable = match LinkLayer::of_link(link) {
+        Ok(_) => link.layer != ARPHRD_LOOPBACK,
+        Err(LinkLayerError::OuterHeader) => link.flags & IFF_UP.cast_unsigned() != 0,
+        Err(LinkLayerError::Unknown(_) | LinkLayerError::Unreadable(_)) => false,
+    };
     let is_entry = !matches!(
         link.kind,
         Some(InfoKind::Dummy | InfoKind::Ifb | InfoKind::Nlmon | InfoKind::Vrf)
@@ -43,7 +48,7 @@ fn is_no_mere_port(link: &Link) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use libc::{ARPHRD_ETHER, ARPHRD_NONE, ARPHRD_TUNNEL};
+    use libc::{ARPHRD_ETHER, ARPHRD_IPGRE, ARPHRD_NONE, ARPHRD_TUNNEL};
 
     use super::*;
 
@@ -58,6 +63,19 @@ mod tests {
             port,
             ..Link::named(7, "any")
         }
+    }
+
+    #[test]
+    fn gre_without_a_remote_is_taken_while_it_is_up_so_that_the_status_shows_it() {
+        let gre = |flags: i32| Link {
+            flags: flags.cast_unsigned(),
+            has_outer_header: true,
+            ..link(ARPHRD_IPGRE, Some(InfoKind::GreTun), None)
+        };
+        assert!(is_client_side(&gre(IFF_UP)));
+        assert!(!is_client_side(&gre(0)), "`gre0` of a kernel with GRE");
+        let with_remote = link(ARPHRD_IPGRE, Some(InfoKind::GreTun), None);
+        assert!(is_client_side(&with_remote));
     }
 
     #[test]

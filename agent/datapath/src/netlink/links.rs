@@ -11,7 +11,8 @@ use rtnetlink::packet_route::{
 };
 
 use crate::netlink::{
-    dump::{Listing, dump},
+    dump::{Listing, dump, get},
+    gre,
     messages::interface_of,
 };
 
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     pub(crate) xdp: Option<LinkProgram>,
     /// True if it is one end of a pair, and the other one in another network namespace.
     pub(crate) leads_elsewhere: bool,
+    /// True if it is a GRE tunnel whose packets begin with the tunnel's own header.
+    pub(crate) has_outer_header: bool,
 }
 
 /// An XDP program on an interface.
@@ -118,14 +121,32 @@ pub(crate) fn list() -> io::Result<Vec<Link>> {
     listing().map(|listing| listing.items)
 }
 
-fn listing() -> io::Result<Listing<Link>> {
+/// The interface with this name, in the calling thread's network namespace.
+///
+/// # Errors
+///
+/// If there is none, or it cannot be read.
+pub(crate) fn of_name(name: &str) -> io::Result<Link> {
+    let request = RouteNetlinkMessage::GetLink(request(LinkAttribute::IfName(name.to_owned())));
+    match get(request)? {
+        RouteNetlinkMessage::NewLink(link) => Link::of(link),
+        _ => None,
+    }
+    .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// A request for interfaces without their counters, which are the most of an answer, and are not used.
+fn request(attribute: impl Into<Option<LinkAttribute>>) -> LinkMessage {
     let mut request = LinkMessage::default();
-    // Counters are the most of an answer, and are not used.
+    let no_counters = LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]);
+    request.attributes.push(no_counters);
+    request.attributes.extend(attribute.into());
     request
-        .attributes
-        .push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+}
+
+fn listing() -> io::Result<Listing<Link>> {
     dump(
-        RouteNetlinkMessage::GetLink(request),
+        RouteNetlinkMessage::GetLink(request(None)),
         |message| match message {
             RouteNetlinkMessage::NewLink(link) => Link::of(link),
             _ => None,
@@ -142,13 +163,15 @@ impl Link {
         )
     }
 
-    fn of(message: LinkMessage) -> Option<Self> {
+    /// Reads an interface; `None` if it has no name.
+    pub(crate) fn of(message: LinkMessage) -> Option<Self> {
         let mut name = None;
         let (mut kind, mut controller, mut port) = (None, None, None);
         let (mut over, mut vlan) = (None, None);
         let (mut address, mut xdp) = (None, None);
         // Only of another end, or what it is on top of, in another namespace there is the namespace's number.
         let mut is_other_end_elsewhere = false;
+        let mut has_outer_header = false;
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name = Some(text),
@@ -168,6 +191,7 @@ impl Link {
                                     _ => None,
                                 });
                             }
+                            LinkInfo::Data(data) => has_outer_header = gre::has_outer_header(&data),
                             _ => {}
                         }
                     }
@@ -194,6 +218,7 @@ impl Link {
             vlan,
             address,
             xdp,
+            has_outer_header,
         })
     }
 }
@@ -238,6 +263,7 @@ impl Link {
             address: None,
             xdp: None,
             leads_elsewhere: false,
+            has_outer_header: false,
         }
     }
 }
