@@ -15,6 +15,8 @@ pub enum HostPart {
     Addresses,
     /// The devices of pods, as far as packets are to be redirected there.
     Devices,
+    /// Netfilter's rules that filter before addresses are translated.
+    EarlyRules,
 }
 
 /// The complaints about each part, a sentence each.

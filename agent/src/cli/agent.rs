@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod beside;
+mod early_rules;
 mod end;
 mod hangup;
 mod host;
@@ -26,6 +27,7 @@ use tracing::info;
 use self::{
     args::AgentArgs,
     beside::Beside,
+    early_rules::watch_early_rules,
     end::{finish, give_up},
     hangup::outlive_hangups,
     host::{HostWatch, check_in, report_unlisted, set_up_host},
@@ -188,6 +190,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     };
     let filters = FilterWatch::start().context("cannot watch the filters")?;
     let inspector = inspector(queue.clone(), &datapath);
+    watch_early_rules(inspector.clone());
     // A table may be pinned that nothing has been written to.
     let is_empty = datapath.is_empty()?;
     queue.reports().set_over_pinned_tables(!is_empty);

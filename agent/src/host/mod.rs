@@ -2,7 +2,9 @@
 
 pub(crate) mod addresses;
 pub(crate) mod capabilities;
+pub(crate) mod early_rules;
 pub(crate) mod kernel_settings;
 pub(crate) mod kube_proxy;
+mod nfnetlink;
 pub(crate) mod open_files;
 pub(crate) mod settings;

@@ -26,6 +26,7 @@ mod dsr;
 mod dsr_paths;
 mod dsr_world;
 mod dual_stack;
+mod early_rules;
 mod errors;
 mod floods;
 mod flows;

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr};
 
 use shunt_common::TCP;
 
-use super::nfnetlink::{CONNTRACK, Family, list, value_of};
+use crate::host::nfnetlink::{CONNTRACK, Family, list, value_of};
 
 /// `IPCTNL_MSG_CT_GET` of linux/netfilter/nfnetlink_conntrack.h.
 const GET: u8 = 1;
@@ -41,7 +41,7 @@ pub(super) type Asked = (u8, SocketAddr);
 /// If the kernel does not list them.
 pub(super) fn translated(family: Family) -> io::Result<Vec<Asked>> {
     let mut connections = Vec::new();
-    list(CONNTRACK, GET, family, &[], |message| {
+    list(CONNTRACK, GET, family as u8, &[], |message| {
         connections.extend(asked(message));
     })?;
     Ok(connections)
@@ -75,7 +75,8 @@ fn asked(message: &[u8]) -> Option<Asked> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::nfnetlink::attribute, *};
+    use super::*;
+    use crate::host::nfnetlink::attribute;
 
     /// A connection as the kernel lists it.
     fn listed(status: u32, protocol: u8, state: u8) -> Vec<u8> {

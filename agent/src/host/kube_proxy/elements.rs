@@ -6,10 +6,8 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use super::{
-    nfnetlink::{Family, NFTABLES, attributes, list, text, value_of},
-    tables::TABLE,
-};
+use super::tables::TABLE;
+use crate::host::nfnetlink::{Family, NFTABLES, attributes, list, text, value_of};
 
 /// `NFT_MSG_GETSETELEM`.
 const GET_ELEMENTS: u8 = 13;
@@ -57,7 +55,7 @@ impl Frontends {
 /// Hands `take` the key of each element of a map or set.
 fn keys(family: Family, set: &str, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let asked = [text(LIST_TABLE, TABLE), text(LIST_SET, set)].concat();
-    list(NFTABLES, GET_ELEMENTS, family, &asked, |message| {
+    list(NFTABLES, GET_ELEMENTS, family as u8, &asked, |message| {
         for (_, element) in attributes(value_of(message, LIST_ELEMENTS).unwrap_or_default()) {
             if let Some(key) = value_of(element, KEY).and_then(|key| value_of(key, VALUE)) {
                 take(key);

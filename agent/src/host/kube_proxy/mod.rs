@@ -2,6 +2,5 @@
 
 mod connections;
 mod elements;
-mod nfnetlink;
 pub(crate) mod rules;
-mod tables;
+pub(super) mod tables;

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt, fs, io, net::SocketAddr};
 use super::{
     connections::translated,
     elements::Frontends,
-    nfnetlink::Family,
     tables::{TABLE, delete, has_nat_chain, has_table},
 };
+use crate::host::nfnetlink::Family;
 
 /// The chain that kube-proxy's iptables rules begin with.
 const CHAIN: &str = "KUBE-SERVICES";

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::nfnetlink::{Family, NFTABLES, command, exists, text};
+use crate::host::nfnetlink::{Family, NFTABLES, command, exists, text};
 
 /// The name of kube-proxy's table of each family.
-pub(super) const TABLE: &str = "kube-proxy";
+pub(in crate::host) const TABLE: &str = "kube-proxy";
 
 /// `NFT_MSG_GETTABLE`, `NFT_MSG_DELTABLE` and `NFT_MSG_GETCHAIN` of linux/netfilter/nf_tables.h.
 const GET_TABLE: u8 = 1;

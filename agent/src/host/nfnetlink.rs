@@ -1,6 +1,6 @@
 //! Talking to netfilter (`linux/netfilter/nfnetlink.h`).
 
-use std::io;
+use std::{ffi::CStr, io};
 
 use rtnetlink::{
     packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NlasIterator},
@@ -88,6 +88,12 @@ pub(super) fn value_of(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
         .map(|(_, value)| value)
 }
 
+/// The text of the first attribute of this type.
+pub(super) fn text_of(bytes: &[u8], wanted: u16) -> Option<String> {
+    let text = CStr::from_bytes_until_nul(value_of(bytes, wanted)?).ok()?;
+    Some(text.to_str().ok()?.to_owned())
+}
+
 fn message(kind: u16, flags: u16, family: u8, resource: u16, rest: &[u8]) -> Vec<u8> {
     let length = HEADER + FAMILY_HEADER + rest.len();
     let mut bytes = Vec::with_capacity(length);
@@ -117,8 +123,8 @@ pub(super) fn exists(subsystem: u16, request: u8, family: Family, rest: &[u8]) -
     }
 }
 
-/// Asks for a list, each element of which `take` gets the attributes of. Of what is not there the list
-/// is empty.
+/// Asks for a list of a family, an `NFPROTO_` of linux/netfilter.h, each element of which `take` gets the attributes of.
+/// Of what is not there the list is empty.
 ///
 /// # Errors
 ///
@@ -126,12 +132,12 @@ pub(super) fn exists(subsystem: u16, request: u8, family: Family, rest: &[u8]) -
 pub(super) fn list(
     subsystem: u16,
     request: u8,
-    family: Family,
+    family: u8,
     rest: &[u8],
     take: impl FnMut(&[u8]),
 ) -> io::Result<()> {
     let kind = subsystem << 8 | u16::from(request);
-    let asked = message(kind, NLM_F_DUMP, family as u8, 0, rest);
+    let asked = message(kind, NLM_F_DUMP, family, 0, rest);
     match exchange(&asked, 1, take) {
         Err(error) if is_absence(&error) => Ok(()),
         result => result,
@@ -213,7 +219,9 @@ mod tests {
         assert_eq!(nested.len(), inner.len());
         assert_eq!(value_of(nested, 1), Some(&[7][..]));
         assert_eq!(value_of(nested, 2), Some(&b"ab\0"[..]));
+        assert_eq!(text_of(nested, 2).as_deref(), Some("ab"));
         assert_eq!(value_of(nested, 4), None);
+        assert_eq!(text_of(nested, 1), None, "without an end");
     }
 
     #[test]
