@@ -2,6 +2,7 @@
 
 mod flows;
 mod hooks;
+mod kept;
 pub(crate) mod loading;
 
 use std::{
@@ -23,6 +24,7 @@ use tokio::{sync::watch::Receiver, task::JoinHandle};
 
 use shunt_model::{Changes, Frontend, FrontendKind, Locations, Protocol};
 
+use self::kept::PinState;
 use crate::{
     attach::{
         attachments::Attachments, cgroup, expedite::Expedited, release::release,
@@ -120,6 +122,9 @@ pub struct Datapath {
     handover: Option<Handover>,
     /// As long as some hooks may have programs that write smaller tables.
     moves: Option<Moves>,
+    /// True once all pinned tables are ours.
+    has_taken_over: bool,
+    pin_state: PinState,
 }
 
 /// The outcome of opening a datapath.
@@ -235,6 +240,8 @@ impl Datapath {
             layout,
             handover,
             moves: moves.transpose()?,
+            has_taken_over: false,
+            pin_state: PinState::default(),
         };
         this.publisher.set_source_range_capacity(source_ranges);
         let mut names = this.object.always().to_vec();

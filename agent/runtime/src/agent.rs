@@ -196,10 +196,9 @@ impl Agent {
             }
             result => result?,
         };
-        Ok(Outcome {
-            took: start.elapsed(),
-            ..outcome
-        })
+        let took = start.elapsed();
+        self.check_kept();
+        Ok(Outcome { took, ..outcome })
     }
 
     fn apply_whole(
@@ -496,6 +495,12 @@ impl Agent {
     /// Attaches the programs again where they were removed.
     pub(crate) fn restore_filters(&mut self, removed: &RemovedFilters) {
         self.datapath.restore_filters(removed);
+        self.failed_hooks = self.datapath.failed_hooks();
+    }
+
+    /// Attaches and pins again what others have detached or unpinned, as [`Datapath::check_kept`] does.
+    pub fn check_kept(&mut self) {
+        self.datapath.check_kept();
         self.failed_hooks = self.datapath.failed_hooks();
     }
 

@@ -25,7 +25,11 @@ use std::{
 
 use shunt_datapath::{Families, FilterWatch, InterfaceWatch, MadeTable, MaglevRecipe, ReadyTables};
 use shunt_model::{EventError, EventKind, RendererEvent};
-use tokio::{sync::oneshot, task::yield_now, time::sleep};
+use tokio::{
+    sync::oneshot,
+    task::yield_now,
+    time::{MissedTickBehavior, interval_at, sleep},
+};
 use tracing::{debug, error, info, warn};
 
 use crate::{
@@ -164,15 +168,19 @@ impl EventLoop {
     }
 
     /// Handles `requests`, and keeps the programs on the interfaces as `links` come
-    /// and go and as others remove `filters`, until `stop` is done. Returns the agent.
+    /// and go and as others remove `filters`, until `stop` is done. At this `scan_interval`, looks for what else others
+    /// have detached or unpinned. Returns the agent.
     pub async fn run(
         mut self,
         mut requests: Requests,
         mut links: InterfaceWatch,
         mut filters: FilterWatch,
+        scan_interval: Duration,
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
+        let mut scans = interval_at((Instant::now() + scan_interval).into(), scan_interval);
+        scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let reports = Arc::clone(&self.reports);
         self.agent.load_aside();
         reports.set_failed_hooks(self.agent.failed_hooks());
@@ -200,10 +208,13 @@ impl EventLoop {
                 () = after(self.steering.next_end(SystemTime::now())) => {
                     reports.while_busy(|| self.end_overrides());
                 }
+                _ = scans.tick() => reports.while_busy(|| self.agent.check_kept()),
                 () = sleep(IDLE), if self.has_to_tidy() => reports.while_busy(|| self.tidy()),
                 () = &mut stop => {
                     // Watchers are left alone; the next agent finds programs that report nothing.
                     self.agent.datapath_mut().stop_flows();
+                    // What is not pinned ends with the agent.
+                    self.agent.check_kept();
                     return self.agent;
                 }
             }
@@ -211,6 +222,8 @@ impl EventLoop {
             reports.set_host(HostPart::Addresses, self.address_complaints());
             let screened = self.agent.datapath().screened();
             reports.set_host(HostPart::Devices, screened.into_iter().collect());
+            let kept = self.agent.datapath().kept_complaints();
+            reports.set_host(HostPart::Kept, kept);
         }
     }
 

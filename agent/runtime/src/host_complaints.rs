@@ -17,6 +17,8 @@ pub enum HostPart {
     Devices,
     /// Netfilter's rules that filter before addresses are translated.
     EarlyRules,
+    /// The pins, and the cgroup that has programs, as far as others remove them.
+    Kept,
 }
 
 /// The complaints about each part, a sentence each.

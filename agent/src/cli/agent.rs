@@ -199,7 +199,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     }
     let mut agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
     agent.remember(apis.changes());
-    let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;
+    let scan_interval = timeouts.scan_interval();
+    let beside = Beside::start(&agent, scan_interval, terminates_tcp, &queue)?;
     let event_loop = EventLoop::new(
         agent,
         pin_dir.clone(),
@@ -217,7 +218,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     drop(starting);
     notify::ready();
 
-    let run = event_loop.run(requests, links, filters, stop.wait());
+    let run = event_loop.run(requests, links, filters, scan_interval, stop.wait());
     let agent = Box::pin(run).await;
     notify::stopping();
     drop((server, http, apis));

@@ -26,8 +26,9 @@ use crate::{
     error::DatapathError,
     object::loaded::Loaded,
     pins::{
-        directory::{LinkPin, Pins, Place, remove},
+        directory::{LinkPin, Pins, Place},
         error::PinError,
+        held::{Held, Repair},
         link::{is_dead, open_link, pin_link},
     },
     sys::crash::died_after,
@@ -42,13 +43,7 @@ pub(crate) enum Attachment {
     /// It ends with the agent. `None`: it is detached, because the kernel refused another program in its place.
     Link(Option<SchedClassifierLink>),
     /// It outlives the agent: the kernel keeps what is pinned.
-    Pinned {
-        /// Held so that the link is not looked up again.
-        #[expect(dead_code, reason = "held, not used")]
-        link: SchedClassifierLink,
-        /// Path of its pin.
-        pin: PathBuf,
-    },
+    Pinned(Held),
     /// It outlives the agent: the kernel keeps filters.
     Filter(Filter),
 }
@@ -58,7 +53,7 @@ impl Attachment {
     pub(crate) fn detach(self) {
         let detached = match self {
             Self::Link(_) => Ok(()),
-            Self::Pinned { link: _, pin } => remove(&pin),
+            Self::Pinned(held) => held.detach(),
             Self::Filter(filter) => filter.detach(),
         };
         if let Err(error) = detached {
@@ -70,7 +65,7 @@ impl Attachment {
     pub(crate) fn is_removed(&self, index: u32, hook: Hook) -> bool {
         let may_be_filter = match self {
             Self::Link(link) => link.is_some() && !has_tcx(),
-            Self::Pinned { .. } => false,
+            Self::Pinned(_) => false,
             Self::Filter(_) => true,
         };
         may_be_filter && !clsact::is_there(index, hook)
@@ -80,6 +75,15 @@ impl Attachment {
     pub(crate) fn forget(&mut self) {
         if let Self::Link(link) = self {
             drop(link.take());
+        }
+    }
+
+    /// Pins the link again if it is not pinned any more, or notes the filter again.
+    pub(crate) fn keep_pin(&self, repair: &mut Repair) {
+        match self {
+            Self::Link(_) => {}
+            Self::Pinned(held) => held.keep(repair),
+            Self::Filter(filter) => filter.keep_note(repair),
         }
     }
 
@@ -107,7 +111,7 @@ impl Attachment {
                 *link = Some(replaced);
                 return Ok(());
             }
-            Self::Pinned { pin, .. } => pin.clone(),
+            Self::Pinned(held) => held.path().to_owned(),
             Self::Filter(filter) => filter.note().to_owned(),
         };
         *self = adopt_one(object, &pin, place, name)?;
@@ -148,10 +152,7 @@ pub(crate) fn attach(
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
     match pin {
-        Some(pin) => Ok(Attachment::Pinned {
-            link: pin_link(link, &pin)?,
-            pin,
-        }),
+        Some(pin) => Ok(Attachment::Pinned(pin_link(link, &pin)?)),
         None => Ok(Attachment::Link(Some(link))),
     }
 }
@@ -243,20 +244,20 @@ fn adopt_one(
     name: &'static str,
 ) -> Result<Attachment, DatapathError> {
     let failed = |source| DatapathError::Program { name, source };
-    let pin = path.to_owned();
     if clsact::is_note(path) {
         let program = object.program(name)?;
-        return Filter::adopt(program, index, hook, pin)
+        return Filter::adopt((name, program), index, hook, path.to_owned())
             .map(Attachment::Filter)
             .map_err(failed);
     }
     let link = open_link(path)?;
+    let held = Held::open(path)?;
     let program = object.program(name)?;
-    let link = program
+    program
         .attach_to_link(link)
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
-    Ok(Attachment::Pinned { link, pin })
+    Ok(Attachment::Pinned(held))
 }
 
 fn discard(path: &Path, reason: &str) {

@@ -19,6 +19,7 @@ use crate::{
     },
     error::DatapathError,
     object::{aside::Readiness, loaded::Loaded},
+    pins::held::Repair,
 };
 
 /// So many interfaces are attached at once, whatever it takes: an operator who named a few of them finds
@@ -239,6 +240,18 @@ impl Attachments {
                     programs.detach();
                 }
             }
+        }
+    }
+
+    /// Pins those links again that are not pinned any more.
+    pub(crate) fn keep_pins(&self, repair: &mut Repair) {
+        let attached = self.interfaces.values().filter_map(|state| match state {
+            State::Attached(programs) => Some(&programs.hooks),
+            State::Absent | State::Pending(_) | State::Loading(_) | State::Failed(_) => None,
+        });
+        let attached = attached.flatten().map(|(_, attachment)| attachment);
+        for attachment in attached.chain(self.adopted.values()) {
+            attachment.keep_pin(repair);
         }
     }
 

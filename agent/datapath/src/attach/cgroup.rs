@@ -15,7 +15,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+use nix::{
+    errno::Errno,
+    fcntl::AtFlags,
+    sys::{
+        stat::fstatat,
+        statfs::{CGROUP2_SUPER_MAGIC, statfs},
+    },
+};
 use procfs_core::{FromRead as _, process::MountInfos};
 use tracing::warn;
 
@@ -24,6 +31,9 @@ use crate::{attach::cgroup_mount, error::SocketError};
 /// The inode of the root's directory, and its id: the first that the kernel gives (`kernfs_create_root`
 /// in `fs/kernfs/dir.c`).
 const ROOT: u64 = 1;
+
+/// A file of every cgroup.
+const FILE: &str = "cgroup.procs";
 
 /// A cgroup of version 2.
 #[derive(Debug)]
@@ -98,6 +108,13 @@ impl Cgroup {
     /// The kernel's number of it.
     pub(crate) const fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns whether it was removed. What was attached there is detached then, and another cgroup may have its path.
+    pub(crate) fn is_gone(&self) -> bool {
+        // The directory that is open stays, but the kernel removes its files.
+        let file = fstatat(&self.directory, FILE, AtFlags::empty());
+        matches!(file, Err(Errno::ENOENT | Errno::ENODEV))
     }
 
     /// Returns whether it has every process of the machine.

@@ -27,7 +27,11 @@ use rtnetlink::packet_route::{
 use crate::{
     attach::hook::Hook,
     netlink::dump::get,
-    pins::{directory::remove, error::PinError},
+    pins::{
+        directory::remove,
+        error::PinError,
+        held::{Repair, put},
+    },
 };
 
 /// Ahead of a CNI's own programs, which then see translated packets.
@@ -42,6 +46,8 @@ pub(crate) struct Filter {
     index: u32,
     hook: Hook,
     note: PathBuf,
+    /// Target of the note: the pin of the program.
+    target: PathBuf,
 }
 
 impl Filter {
@@ -53,14 +59,20 @@ impl Filter {
         hook: Hook,
         note: PathBuf,
     ) -> Result<Self, ProgramError> {
+        let target = target(name);
         remove(&note)
             .map_err(io::Error::other)
-            .and_then(|()| symlink(Path::new("../programs").join(name), &note))?;
+            .and_then(|()| symlink(&target, &note))?;
         match attach(program, interface, hook) {
             Ok(link) => {
                 // It would detach the program at its end.
                 mem::forget(link);
-                Ok(Self { index, hook, note })
+                Ok(Self {
+                    index,
+                    hook,
+                    note,
+                    target,
+                })
             }
             Err(error) => {
                 drop(fs::remove_file(&note));
@@ -69,15 +81,30 @@ impl Filter {
         }
     }
 
-    /// The filter that an earlier agent noted, with our program in place of its own.
+    /// The filter that an earlier agent noted, with our program, by its name, in place of its own.
     pub(crate) fn adopt(
-        program: &mut SchedClassifier,
+        (program_name, program): (&str, &mut SchedClassifier),
         index: u32,
         hook: Hook,
         note: PathBuf,
     ) -> Result<Self, ProgramError> {
         mem::forget(replace(program, &name(index)?, hook)?);
-        Ok(Self { index, hook, note })
+        Ok(Self {
+            index,
+            hook,
+            note,
+            target: target(program_name),
+        })
+    }
+
+    /// Makes the note again if it is gone.
+    pub(crate) fn keep_note(&self, repair: &mut Repair) {
+        let Self { note, target, .. } = self;
+        if fs::read_link(note).is_ok_and(|there| there == *target) {
+            return;
+        }
+        let made = put(note, |new| symlink(target, new));
+        repair.note(note, made.map(|()| true));
     }
 
     /// Returns the path of its note.
@@ -87,10 +114,17 @@ impl Filter {
 
     /// Removes the filter and its note.
     pub(crate) fn detach(self) -> Result<(), PinError> {
-        let Self { index, hook, note } = self;
+        let Self {
+            index, hook, note, ..
+        } = self;
         detach(index, hook).map_err(PinError::object("detaching the program of", &note))?;
         remove(&note)
     }
+}
+
+/// Returns the target of the note of a filter with the program of this name.
+fn target(program: &str) -> PathBuf {
+    Path::new("../programs").join(program)
 }
 
 /// Returns whether a path among the pinned links is the note of a filter.

@@ -4,14 +4,11 @@
 //! worse than one that goes the way of packets.
 
 use std::{
-    io,
     os::fd::AsFd as _,
     path::{Path, PathBuf},
 };
 
-use aya::programs::{
-    CgroupAttachMode, ProgramError, cgroup_sock_addr::CgroupSockAddrLink, links::FdLink,
-};
+use aya::programs::{CgroupAttachMode, cgroup_sock_addr::CgroupSockAddrLink};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -22,9 +19,10 @@ use crate::{
         sockets::{SocketLb, SocketOptions},
     },
     pins::{
-        directory::{LinkPin, Pins, Place, remove},
+        directory::{LinkPin, Place, remove},
         error::PinError,
-        link::replace_link,
+        held::{Held, Repair},
+        link::pin_link,
     },
     sys::cgroup_link::CgroupLink,
 };
@@ -52,6 +50,10 @@ pub(crate) struct Sockets {
     /// The last that was attached is the first here, and is the first to go.
     attached: Vec<Attached>,
     problem: Option<String>,
+    /// Path of a cgroup that had the programs and was removed; another one is looked for.
+    lost: Option<PathBuf>,
+    /// Path of the last cgroup that was removed, once another one has the programs.
+    replaced: Option<PathBuf>,
 }
 
 /// A program at a hook.
@@ -67,7 +69,19 @@ enum Link {
     /// It ends with the agent.
     Owned(#[expect(dead_code, reason = "held, not used")] CgroupSockAddrLink),
     /// It outlives the agent: the kernel keeps what is pinned.
-    Pinned(PathBuf),
+    Pinned(Held),
+}
+
+impl Link {
+    /// Detaches the program of this hook.
+    fn detach(self, hook: SocketHook) {
+        let hook = hook.name();
+        let detached = match self {
+            Self::Owned(_) => Ok(()),
+            Self::Pinned(held) => held.detach(),
+        };
+        log_detached(hook, detached);
+    }
 }
 
 impl Sockets {
@@ -82,15 +96,13 @@ impl Sockets {
             cgroup: None,
             attached: Vec::new(),
             problem: None,
+            lost: None,
+            replaced: None,
         };
         if options.mode == SocketLb::Off {
             return Ok(sockets);
         }
-        let found = match &options.cgroup {
-            Some(path) => Cgroup::open(path),
-            None => Cgroup::find(),
-        };
-        match found {
+        match find(options) {
             Ok(cgroup) => {
                 let (path, is_root) = (cgroup.path().display(), cgroup.is_root());
                 debug!(%path, is_root, "found the cgroup whose sockets are translated");
@@ -120,20 +132,83 @@ impl Sockets {
     /// If the kernel refuses and this is required.
     pub(crate) fn attach(&mut self, object: &mut Loaded) -> Result<(), DatapathError> {
         if let Err(error) = self.attach_wanted(object) {
-            // The way back last.
-            for Attached { hook, link } in self.attached.drain(..) {
-                if let Link::Pinned(path) = link {
-                    discard(&path, hook.name());
-                }
-            }
+            self.detach_all();
             self.give_up(error)?;
         }
-        if let Some(pins) = object.pins()
-            && let Err(error) = self.remove_others(pins)
-        {
+        if let Err(error) = self.remove_others(object) {
             warn!(%error, "what an earlier agent attached to a cgroup may stay");
         }
         Ok(())
+    }
+
+    /// Attaches the programs to the cgroup that now has the path of the one before, or that is taken for the root, if
+    /// that one was removed. Until there is one, this is to be called again. Returns whether they are attached now that
+    /// were not before.
+    pub(crate) fn follow_cgroup(&mut self, object: &mut Loaded) -> bool {
+        if !self.attached.is_empty()
+            && let Some(gone) = self.cgroup.take_if(|cgroup| cgroup.is_gone())
+        {
+            let path = gone.path().to_owned();
+            info!(path = %path.display(), "the cgroup that had the programs for sockets was removed");
+            self.detach_all();
+            self.lost = Some(path);
+        }
+        let Some(path) = self.lost.clone() else {
+            return false;
+        };
+        match self.attach_anew(object) {
+            Ok(()) => {
+                let now = self.cgroup.as_ref().map(|cgroup| cgroup.path().display());
+                info!(
+                    cgroup = now.map(tracing::field::display),
+                    "another cgroup has the programs for sockets"
+                );
+                self.replaced = self.lost.take();
+                self.problem = None;
+                true
+            }
+            Err(error) => {
+                self.detach_all();
+                self.cgroup = None;
+                self.problem = Some(format!(
+                    "the cgroup {} was removed, and no other one has the programs yet: {}",
+                    path.display(),
+                    reason(error),
+                ));
+                false
+            }
+        }
+    }
+
+    fn attach_anew(&mut self, object: &mut Loaded) -> Result<(), DatapathError> {
+        self.cgroup = Some(find(&self.options)?);
+        self.attach_wanted(object)
+    }
+
+    /// Detaches the programs, the way back last.
+    fn detach_all(&mut self) {
+        for Attached { hook, link } in self.attached.drain(..) {
+            link.detach(hook);
+        }
+    }
+
+    /// Pins those links again that are not pinned any more.
+    pub(crate) fn keep_pins(&self, repair: &mut Repair) {
+        for Attached { link, .. } in &self.attached {
+            if let Link::Pinned(held) = link {
+                held.keep(repair);
+            }
+        }
+    }
+
+    /// Returns a sentence about a cgroup that was removed, if one was and another one has the programs since.
+    pub(crate) fn replacement(&self) -> Option<String> {
+        let (before, now) = (self.replaced.as_ref()?, self.cgroup.as_ref()?);
+        Some(format!(
+            "the cgroup {} was removed, and the programs for sockets with it: they are attached to the cgroup {} now",
+            before.display(),
+            now.path().display(),
+        ))
     }
 
     /// Returns its state.
@@ -157,10 +232,7 @@ impl Sockets {
         if self.options.required {
             return Err(error);
         }
-        self.problem = Some(match error {
-            DatapathError::Sockets(error) => error.to_string(),
-            error => error.to_string(),
-        });
+        self.problem = Some(reason(error));
         Ok(())
     }
 
@@ -169,7 +241,7 @@ impl Sockets {
             options,
             cgroup,
             attached,
-            problem: _,
+            ..
         } = self;
         let Some(cgroup) = cgroup else {
             return Ok(());
@@ -187,7 +259,10 @@ impl Sockets {
     }
 
     /// Removes pinned links and programs that are not ours, the way back last.
-    fn remove_others(&self, pins: &Pins) -> Result<(), PinError> {
+    fn remove_others(&self, object: &mut Loaded) -> Result<(), PinError> {
+        let Some(pins) = object.pins() else {
+            return Ok(());
+        };
         let is_ours = |hook: SocketHook| self.attached.iter().any(|ours| ours.hook == hook);
         let mut others = Vec::new();
         for LinkPin { path, place } in pins.links()? {
@@ -200,12 +275,28 @@ impl Sockets {
         }
         others.sort_by(|(one, ..), (other, ..)| other.cmp(one));
         for (_, path, name) in others {
-            discard(&path, &name);
+            log_detached(&name, remove(&path));
         }
         for hook in SocketHook::all().filter(|hook| !is_ours(*hook)) {
-            pins.remove_program(hook.program())?;
+            object.unpin(hook.program())?;
         }
         Ok(())
+    }
+}
+
+/// Returns the cgroup that is to have the programs.
+fn find(options: &SocketOptions) -> Result<Cgroup, SocketError> {
+    match &options.cgroup {
+        Some(path) => Cgroup::open(path),
+        None => Cgroup::find(),
+    }
+}
+
+/// Returns the reason of an error as the status shows it.
+fn reason(error: DatapathError) -> String {
+    match error {
+        DatapathError::Sockets(error) => error.to_string(),
+        error => error.to_string(),
     }
 }
 
@@ -235,7 +326,7 @@ fn attach_one(
         match link.replace_program(fd.as_fd()) {
             Ok(()) => {
                 info!(hook = hook.name(), "program replaced");
-                return Ok(Link::Pinned(pin.clone()));
+                return Ok(Link::Pinned(Held::new(link, pin)));
             }
             // Its cgroup is gone just now, if not before.
             Err(error) => warn!(%error, hook = hook.name(), "a pinned link is given up"),
@@ -249,10 +340,7 @@ fn attach_one(
     let Some(pin) = pin else {
         return Ok(Link::Owned(link));
     };
-    let link = FdLink::try_from(link)
-        .map_err(|error| failed(ProgramError::IOError(io::Error::other(error))))?;
-    replace_link(link, &pin)?;
-    Ok(Link::Pinned(pin))
+    Ok(Link::Pinned(pin_link(link, &pin)?))
 }
 
 /// The link that is pinned there, if it is one of this cgroup.
@@ -274,8 +362,8 @@ fn adoptable(pin: &Path, cgroup: &Cgroup) -> Option<CgroupLink> {
     None
 }
 
-fn discard(path: &Path, hook: &str) {
-    match remove(path) {
+fn log_detached(hook: &str, detached: Result<(), PinError>) {
+    match detached {
         Ok(()) => info!(hook, "detached from the cgroup"),
         Err(error) => warn!(%error, hook, "a program stays at a cgroup"),
     }

@@ -23,7 +23,10 @@ use crate::{
         programs::XDP,
         xdp::{XdpMode, XdpOptions},
     },
-    pins::directory::{LinkPin, Pins, Place, remove},
+    pins::{
+        directory::{LinkPin, Pins, Place, remove},
+        held::Repair,
+    },
 };
 
 /// The interfaces that have the XDP program.
@@ -181,6 +184,17 @@ impl Uplinks {
             }
         }
         count
+    }
+
+    /// Pins those links again that are not pinned any more.
+    pub(crate) fn keep_pins(&self, repair: &mut Repair) {
+        let attached = self.interfaces.values().filter_map(|state| match state {
+            State::Attached(_, attached) => Some(&attached.attachment),
+            _ => None,
+        });
+        for attachment in attached.chain(self.adopted.values()) {
+            attachment.keep_pin(repair);
+        }
     }
 
     /// The names of the interfaces that are to have the program; `None` if that cannot be found out

@@ -1,9 +1,6 @@
 //! The XDP program on one interface.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
 
 use aya::programs::{
     ProgramError, loaded_programs,
@@ -16,8 +13,9 @@ use crate::{
     netlink::links::{Link, Running},
     object::{loaded::Loaded, programs::XDP, xdp::XdpMode},
     pins::{
-        directory::{LinkPin, Pins, Place, remove},
-        link::{open_xdp_link, pin_xdp_link},
+        directory::{LinkPin, Pins, Place},
+        held::{Held, Repair},
+        link::{open_xdp_link, pin_link},
     },
 };
 
@@ -26,12 +24,11 @@ pub(crate) const HOOK: &str = "xdp";
 
 /// The program on an interface. Dropping it detaches the program, unless it is pinned.
 #[derive(Debug)]
-pub(crate) struct XdpAttachment {
-    /// Held: it ends with the agent, or is not looked up again. `None`: it is detached, because the kernel refused
-    /// another program in its place.
-    link: Option<XdpLink>,
-    /// Path of its pin, if it has one: then it outlives the agent.
-    pin: Option<PathBuf>,
+pub(crate) enum XdpAttachment {
+    /// It ends with the agent. `None`: it is detached, because the kernel refused another program in its place.
+    Link(Option<XdpLink>),
+    /// It outlives the agent: the kernel keeps what is pinned.
+    Pinned(Held),
 }
 
 impl XdpAttachment {
@@ -41,11 +38,14 @@ impl XdpAttachment {
     ///
     /// If the kernel refuses: the interface has the program of before, or, if that was to end with the agent, none.
     pub(crate) fn replace(&mut self, object: &mut Loaded) -> Result<(), DatapathError> {
-        if let Some(pin) = &self.pin {
-            *self = adopt(object, &pin.clone())?;
-            return Ok(());
-        }
-        let Some(held) = self.link.take() else {
+        let link = match self {
+            Self::Link(link) => link,
+            Self::Pinned(held) => {
+                *self = adopt(object, &held.path().to_owned())?;
+                return Ok(());
+            }
+        };
+        let Some(held) = link.take() else {
             return Ok(());
         };
         let program = object.xdp_program()?;
@@ -53,15 +53,21 @@ impl XdpAttachment {
             .attach_to_link(held)
             .and_then(|link| program.take_link(link))
             .map_err(failed)?;
-        self.link = Some(replaced);
+        *link = Some(replaced);
         Ok(())
+    }
+
+    /// Pins the link again if it is not pinned any more.
+    pub(crate) fn keep_pin(&self, repair: &mut Repair) {
+        if let Self::Pinned(held) = self {
+            held.keep(repair);
+        }
     }
 
     /// Detaches the program.
     pub(crate) fn detach(self) {
-        let Self { link: _, pin } = self;
-        if let Some(pin) = pin
-            && let Err(error) = remove(&pin)
+        if let Self::Pinned(held) = self
+            && let Err(error) = held.detach()
         {
             warn!(%error, "the XDP program stays attached");
         }
@@ -121,13 +127,9 @@ fn attach_as(
         .attach_to_if_index(index, mode)
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
-    let link = match &pin {
-        Some(pin) => pin_xdp_link(link, pin)?,
-        None => link,
-    };
-    Ok(XdpAttachment {
-        link: Some(link),
-        pin,
+    Ok(match &pin {
+        Some(pin) => XdpAttachment::Pinned(pin_link(link, pin)?),
+        None => XdpAttachment::Link(Some(link)),
     })
 }
 
@@ -153,14 +155,12 @@ pub(crate) fn pinned(pins: Option<&Pins>) -> BTreeSet<u32> {
 pub(crate) fn adopt(object: &mut Loaded, path: &Path) -> Result<XdpAttachment, DatapathError> {
     let link = open_xdp_link(path)?;
     let program = object.xdp_program()?;
-    let link = program
+    let held = Held::open(path)?;
+    program
         .attach_to_link(link)
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
-    Ok(XdpAttachment {
-        link: Some(link),
-        pin: Some(path.to_owned()),
-    })
+    Ok(XdpAttachment::Pinned(held))
 }
 
 const fn failed(source: ProgramError) -> DatapathError {

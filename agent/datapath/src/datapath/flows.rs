@@ -41,6 +41,8 @@ impl Datapath {
     /// The way back first, as where programs are attached.
     pub(super) fn replace_programs(&mut self) {
         let start = Instant::now();
+        // Links are found by their pins.
+        self.check_pins();
         let (hooks, failures) = self.attachments.replace(&mut self.object);
         let uplinks = self.uplinks.replace(&mut self.object);
         // A program that is still at its hook hands packets over by its table.

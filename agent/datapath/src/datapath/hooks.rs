@@ -37,6 +37,12 @@ impl Datapath {
     pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
         self.copy_outgrown();
         self.sockets.attach(&mut self.object)?;
+        self.cover_sockets();
+        Ok(())
+    }
+
+    /// Has sockets of the cgroup connected anew that reach no backend.
+    pub(super) fn cover_sockets(&self) {
         let SocketStatus {
             cgroup,
             is_root,
@@ -52,7 +58,6 @@ impl Datapath {
                 Coverage::Below(cgroup)
             });
         }
-        Ok(())
     }
 
     /// Returns the state of the translation at the socket.
@@ -97,6 +102,7 @@ impl Datapath {
         if let Some(moves) = self.moves.take() {
             moves.finish(pins)?;
         }
+        self.has_taken_over = true;
         Ok(layout.remove_others(pins)?)
     }
 

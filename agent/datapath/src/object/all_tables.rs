@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -12,7 +12,7 @@ use aya::{
 };
 use shunt_common::registry;
 
-use crate::error::DatapathError;
+use crate::{error::DatapathError, sys::kernel_object};
 
 /// The tables by their names.
 #[derive(Debug)]
@@ -38,10 +38,14 @@ impl AllTables {
 
     /// Pins the table of this name at a path.
     pub(crate) fn pin(&self, name: &str, path: &Path) -> io::Result<()> {
+        let held = self.table(name).ok_or(io::ErrorKind::NotFound)?;
+        kernel_object::pin(held, path)
+    }
+
+    /// Returns the table of this name.
+    pub(crate) fn table(&self, name: &str) -> Option<BorrowedFd<'_>> {
         let found = self.0.iter().find(|(known, _)| *known == name);
-        let (_, held) = found.ok_or(io::ErrorKind::NotFound)?;
-        let table = MapData::from_fd(held.try_clone()?).map_err(io::Error::other)?;
-        table.pin(path).map_err(io::Error::other)
+        found.map(|(_, held)| held.as_fd())
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::pending,
     io, mem,
+    os::fd::AsFd as _,
 };
 
 use aya::{
@@ -24,7 +25,7 @@ use crate::{
         requirements,
         verified::verify,
     },
-    pins::{directory::Pins, error::PinError},
+    pins::{directory::Pins, error::PinError, held::Repair},
     sys::crash::died_after,
 };
 
@@ -302,6 +303,46 @@ impl Loaded {
     /// Returns the pin directory, if there is one.
     pub(crate) const fn pins(&self) -> Option<&Pins> {
         self.pins.as_ref()
+    }
+
+    /// As [`Self::pins`], to make it again.
+    pub(crate) const fn pins_mut(&mut self) -> Option<&mut Pins> {
+        self.pins.as_mut()
+    }
+
+    /// Removes the pin of a program that no hook has; one that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// If the file system refuses.
+    pub(crate) fn unpin(&mut self, name: &'static str) -> Result<(), PinError> {
+        self.pinned.remove(name);
+        let pins = self.pins.as_ref();
+        pins.map_or(Ok(()), |pins| pins.remove_program(name))
+    }
+
+    /// Pins those programs, and tables of programs of IPv6, again that are not pinned any more.
+    pub(crate) fn keep_pins(&self, repair: &mut Repair) {
+        let Some(pins) = &self.pins else {
+            return;
+        };
+        for (object, name) in &self.pinned_ipv6 {
+            let ebpf = match &self.telling {
+                _ if *object == OWN => &self.ebpf,
+                Some(FlowPrograms(telling)) if *object == self.replacement => telling,
+                // No hook has its programs any more.
+                _ => continue,
+            };
+            if let Ok(table) = ipv6_programs::table(ebpf) {
+                repair.object(&pins.map(name), table.fd().as_fd());
+            }
+        }
+        for name in &self.pinned {
+            let program = self.ebpf.program(name);
+            if let Some(Ok(program)) = program.map(Program::fd) {
+                repair.object(&pins.program(name), program.as_fd());
+            }
+        }
     }
 
     /// The object's tables, and the programs' log.

@@ -58,11 +58,11 @@ impl Opened {
         let rate = Rate::of_kernel()?;
         let sized = options.sizes.tables(options.families, options.uses());
         let pins = options.pin_dir.as_deref().map(Pins::open).transpose()?;
-        let pins = match pins {
+        let mut pins = match pins {
             Some(pins) => Some((pins, definitions::layout()?)),
             None => None,
         };
-        let (room, takeover) = match &pins {
+        let (room, takeover) = match &mut pins {
             Some((pins, layout)) => {
                 let copied = layout.check(pins)?;
                 let mut room = Room::beside(pins, &sized)?;

@@ -38,7 +38,7 @@ pub(crate) struct Pins {
     pub(super) dir: PathBuf,
     /// The inode of our network namespace: an interface's index means nothing in another one.
     namespace: u64,
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// A pinned link.
@@ -83,10 +83,7 @@ impl Pins {
         if has_tables(dir) {
             lock.close_to_others(dir)?;
         }
-        for folder in [MAPS, PROGRAMS, LINKS] {
-            let folder = dir.join(folder);
-            fs::create_dir_all(&folder).map_err(PinError::io("making the directory", &folder))?;
-        }
+        make_folders(dir)?;
         let left = dir.join(HANDED_OVER);
         remove_folder(&left)?;
         let ours = Path::new(namespace::OURS);
@@ -97,8 +94,27 @@ impl Pins {
         Ok(Self {
             dir: dir.to_owned(),
             namespace,
-            _lock: lock,
+            lock,
         })
+    }
+
+    /// Makes the directory again, and takes it, if another one is at its path, or none: it was removed, or a mount hides
+    /// it. To be called before [`Repair`](crate::pins::held::Repair) pins what is held.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made or another process has it.
+    pub(crate) fn restore(&mut self) -> Result<(), PinError> {
+        if !self.lock.is_of(&self.dir)? {
+            bpffs::ensure(&self.dir)?;
+            self.lock = Lock::take(&self.dir)?;
+        }
+        make_folders(&self.dir)
+    }
+
+    /// Returns the path of the directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
     }
 
     /// Returns the directory in which tables are pinned while other programs of ours are given them.
@@ -183,7 +199,7 @@ impl Pins {
         for path in list(&self.dir.join(MAPS))? {
             let name = path.file_name().and_then(OsStr::to_str);
             let is_kept =
-                |name: &str| name == LAYOUT || name.starts_with(IPV6) || kept.contains(&name);
+                |name: &str| name == LAYOUT || ipv6_number(name).is_some() || kept.contains(&name);
             if !name.is_some_and(is_kept) {
                 remove(&path)?;
                 removed += 1;
@@ -194,7 +210,7 @@ impl Pins {
 
     /// Pins a program in place of the one that has the name, if any.
     pub(crate) fn pin_program(&self, name: &str, program: &mut Program) -> Result<(), PinError> {
-        let path = self.dir.join(PROGRAMS).join(name);
+        let path = self.program(name);
         // A bpffs takes no names with dots.
         let new = self.dir.join(PROGRAMS).join(format!("{name}-new"));
         remove(&new)?;
@@ -231,18 +247,36 @@ impl Pins {
     /// The pinned tables of the programs of IPv6, by number.
     fn ipv6(&self) -> Result<Vec<(u32, PathBuf)>, PinError> {
         let number = |path: PathBuf| {
-            let name = path.file_name().and_then(OsStr::to_str)?;
-            let number = name.strip_prefix(IPV6)?.parse().ok()?;
+            let number = ipv6_number(path.file_name().and_then(OsStr::to_str)?)?;
             Some((number, path))
         };
         let paths = list(&self.dir.join(MAPS))?.into_iter();
         Ok(paths.filter_map(number).collect())
     }
 
+    /// Returns the path at which the program of this name is pinned, or is to be.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.dir.join(PROGRAMS).join(name)
+    }
+
     /// Removes the pin of a program; one that is not there is no error.
     pub(crate) fn remove_program(&self, name: &str) -> Result<(), PinError> {
-        remove(&self.dir.join(PROGRAMS).join(name))
+        remove(&self.program(name))
     }
+}
+
+/// Makes the folders in the directory that are not there.
+fn make_folders(dir: &Path) -> Result<(), PinError> {
+    for folder in [MAPS, PROGRAMS, LINKS] {
+        let folder = dir.join(folder);
+        fs::create_dir_all(&folder).map_err(PinError::io("making the directory", &folder))?;
+    }
+    Ok(())
+}
+
+/// Returns the number in the name of a table of programs of IPv6.
+fn ipv6_number(name: &str) -> Option<u32> {
+    name.strip_prefix(IPV6)?.parse().ok()
 }
 
 /// As a table is pinned that is to take the place of the one with this name.

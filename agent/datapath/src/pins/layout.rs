@@ -8,6 +8,7 @@ use shunt_common::registry;
 use crate::pins::{
     directory::{LAYOUT, MAPS, Pins, list},
     error::PinError,
+    held::{Held, Repair},
 };
 
 /// Layout that a pinned table must have.
@@ -43,6 +44,8 @@ pub(crate) enum Misfit {
 pub(crate) struct Layout {
     version: u64,
     tables: Vec<TableLayout>,
+    /// The pinned table [`LAYOUT`], once it was checked.
+    stamp: Option<Held>,
 }
 
 /// The words of the table [`LAYOUT`]: the version of the layouts, and 0 or a hash of all maps. Agents
@@ -52,7 +55,11 @@ type Stamp = [u64; 2];
 impl Layout {
     /// The tables of state, with their layouts of this version.
     pub(crate) const fn new(version: u64, tables: Vec<TableLayout>) -> Self {
-        Self { version, tables }
+        Self {
+            version,
+            tables,
+            stamp: None,
+        }
     }
 
     /// The tables.
@@ -77,7 +84,7 @@ impl Layout {
     /// # Errors
     ///
     /// If a table is another, or the version of all.
-    pub(crate) fn check(&self, pins: &Pins) -> Result<Vec<registry::Map>, PinError> {
+    pub(crate) fn check(&mut self, pins: &Pins) -> Result<Vec<registry::Map>, PinError> {
         let mut copied = Vec::new();
         let path = pins.map(LAYOUT);
         if path.exists() {
@@ -88,6 +95,7 @@ impl Layout {
             let difference = "do not say which layout they have".to_owned();
             return Err(incompatible(pins, difference));
         }
+        self.stamp = Some(Held::open(&path)?);
         for table in &self.tables {
             let Some(info) = pins.map_info(table.map.pin)? else {
                 continue;
@@ -103,6 +111,13 @@ impl Layout {
             }
         }
         Ok(copied)
+    }
+
+    /// Pins [`LAYOUT`] again if it is not pinned any more. To be called before tables are pinned again.
+    pub(crate) fn keep_stamp(&self, repair: &mut Repair) {
+        if let Some(stamp) = &self.stamp {
+            stamp.keep(repair);
+        }
     }
 
     /// Makes sure that what is found is of this version.

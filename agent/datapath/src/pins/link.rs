@@ -1,6 +1,6 @@
 //! Links as pins.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use aya::programs::{
     ProgramError,
@@ -10,7 +10,11 @@ use aya::programs::{
 };
 use nix::errno::Errno;
 
-use crate::pins::{directory::remove, error::PinError};
+use crate::pins::{
+    directory::remove,
+    error::PinError,
+    held::{Held, draft, take_name},
+};
 
 /// The link of TC that is pinned at `path`.
 pub(crate) fn open_link(path: &Path) -> Result<SchedClassifierLink, PinError> {
@@ -29,45 +33,23 @@ fn open<L: TryFrom<FdLink, Error = LinkError>>(path: &Path) -> Result<L, PinErro
         .map_err(PinError::object("opening the link", path))
 }
 
-/// Pins a link of TC at `path`, where nothing of ours is.
+/// Pins a link in place of the one that is pinned at `path`, if any, which ends unless it is held.
 pub(crate) fn pin_link(
-    link: SchedClassifierLink,
+    link: impl TryInto<FdLink, Error = LinkError>,
     path: &Path,
-) -> Result<SchedClassifierLink, PinError> {
-    pin(link, path)
-}
-
-/// Pins a link of XDP at `path`, where nothing of ours is.
-pub(crate) fn pin_xdp_link(link: XdpLink, path: &Path) -> Result<XdpLink, PinError> {
-    pin(link, path)
-}
-
-fn pin<L>(link: L, path: &Path) -> Result<L, PinError>
-where
-    L: TryInto<FdLink, Error = LinkError> + TryFrom<FdLink, Error = LinkError>,
-{
+) -> Result<Held, PinError> {
+    let new = draft(path);
     let link: FdLink = link
         .try_into()
-        .map_err(PinError::object("pinning the link", path))?;
-    remove(path)?;
-    let link = link
-        .pin(path)
-        .map_err(PinError::object("pinning the link", path))?;
-    FdLink::from(link)
-        .try_into()
-        .map_err(PinError::object("pinning the link", path))
-}
-
-/// Pins a link in place of the one that is pinned at `path`, if any, which is detached.
-pub(crate) fn replace_link(link: FdLink, path: &Path) -> Result<(), PinError> {
-    let mut new = path.as_os_str().to_owned();
-    // A bpffs takes no names with dots.
-    new.push("-new");
-    let new = Path::new(&new);
-    remove(new)?;
-    link.pin(new)
-        .map_err(PinError::object("pinning the link", new))?;
-    fs::rename(new, path).map_err(PinError::io("replacing the link", path))
+        .map_err(PinError::object("pinning the link", &new))?;
+    remove(&new)?;
+    let pinned = link
+        .pin(&new)
+        .map_err(PinError::object("pinning the link", &new))?;
+    let held = Held::open(&new)?;
+    drop(pinned);
+    take_name(&new, path)?;
+    Ok(held.at(path))
 }
 
 /// Returns whether a system call failed because the link's interface is gone (`tcx_link_update` in

@@ -34,15 +34,25 @@ impl Lock {
         match Flock::lock(open()?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
                 // A cleanup may have removed it between the opening and the locking.
-                let there = fs::metadata(dir).map_err(PinError::io("opening", dir))?;
-                let ours = lock.metadata().map_err(PinError::io("opening", dir))?;
-                if there.ino() != ours.ino() {
-                    return Err(in_use(&lock));
+                let ours = Self(lock);
+                if ours.is_of(dir)? {
+                    Ok(ours)
+                } else {
+                    Err(in_use(&ours.0))
                 }
-                Ok(Self(lock))
             }
             Err((file, Errno::EWOULDBLOCK)) => Err(in_use(&file)),
             Err((_, error)) => Err(PinError::io("locking", dir)(io::Error::from(error))),
+        }
+    }
+
+    /// Returns whether it is the directory at `dir` that is locked: another one may be there since, or hide it.
+    pub(super) fn is_of(&self, dir: &Path) -> Result<bool, PinError> {
+        let ours = self.0.metadata().map_err(PinError::io("looking at", dir))?;
+        match fs::metadata(dir) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(PinError::io("looking at", dir)(error)),
         }
     }
 

@@ -7,12 +7,15 @@
 //! links/NETNS-INDEX-ingress      on the interface of this index in the namespace of this inode;
 //!                                before Linux 6.6 a symbolic link, the note of a filter
 //! ```
+//!
+//! What is pinned is [held](held::Held) too, and pinned again if others remove the pin or hide it.
 
 pub(crate) mod bpffs;
 pub(crate) mod cleanup;
 pub(crate) mod directory;
 pub(crate) mod error;
 pub(crate) mod handed_over;
+pub(crate) mod held;
 mod lasting;
 pub(crate) mod layout;
 pub(crate) mod link;

@@ -110,8 +110,7 @@ impl StaleSockets {
 
     /// Has UDP sockets of these cgroups connected anew from now on: the programs run for them.
     pub(crate) fn cover(&self, coverage: Coverage) {
-        // The programs are attached once.
-        let _ = self.udp.coverage.set(coverage);
+        self.udp.cover(coverage);
     }
 
     /// Returns the sockets that the kernel does not list, of those that are to leave a backend that is

@@ -1,7 +1,7 @@
 //! UDP sockets that reach no backend of their frontend, and their cure.
 
 use std::sync::{
-    OnceLock,
+    Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -27,8 +27,8 @@ const AT_ONCE: usize = 1 << 14;
 #[derive(Debug)]
 pub(crate) struct UdpSockets {
     older: Older,
-    /// The cgroup that has the programs, once it has.
-    pub(crate) coverage: OnceLock<Coverage>,
+    /// The cgroup that has the programs, if one has.
+    coverage: Mutex<Option<Coverage>>,
     pub(crate) moved: AtomicU64,
     pub(crate) destroyed: AtomicU64,
 }
@@ -42,21 +42,32 @@ struct Found {
     older: Vec<Lost>,
 }
 
+/// The cgroup, also if another thread panicked with it: each change of it is whole.
+fn lock(coverage: &Mutex<Option<Coverage>>) -> MutexGuard<'_, Option<Coverage>> {
+    coverage.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl UdpSockets {
     /// Of these frontends. No socket is moved until a cgroup has the programs.
     pub(crate) fn new(frontends: Frontends) -> Self {
         Self {
             older: Older::new(frontends),
-            coverage: OnceLock::new(),
+            coverage: Mutex::new(None),
             moved: AtomicU64::new(0),
             destroyed: AtomicU64::new(0),
         }
     }
 
+    /// Sets the cgroup that has the programs from now on.
+    pub(crate) fn cover(&self, coverage: Coverage) {
+        *lock(&self.coverage) = Some(coverage);
+    }
+
     /// Connects the sockets anew that reach no backend of their frontend, by what sockets remember, and destroys those
     /// that cannot be. Returns how many were connected, and how many destroyed.
     pub(crate) fn sweep(&self, memory: &Memory) -> Result<(u64, u64), SweepError> {
-        let covered = self.coverage.get().map(Coverage::now);
+        let coverage = lock(&self.coverage).clone();
+        let covered = coverage.as_ref().map(Coverage::now);
         if covered.is_none() && !memory.has_gone() {
             return Ok((0, 0));
         }

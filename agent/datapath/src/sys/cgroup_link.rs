@@ -1,42 +1,19 @@
 //! A pinned link of a cgroup: which cgroup it is of, and another program in its place.
 
 use std::{
-    ffi::CString,
     io,
-    os::{
-        fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::Path,
 };
 
-use aya_obj::generated::{
-    bpf_cmd::{self, BPF_LINK_UPDATE, BPF_OBJ_GET, BPF_OBJ_GET_INFO_BY_FD},
-    bpf_link_type::BPF_LINK_TYPE_CGROUP,
-};
+use aya_obj::generated::{bpf_cmd::BPF_LINK_UPDATE, bpf_link_type::BPF_LINK_TYPE_CGROUP};
 use bytemuck::{Pod, Zeroable};
+
+use crate::sys::kernel_object::{call, info, open};
 
 /// A link of a cgroup.
 #[derive(Debug)]
 pub(crate) struct CgroupLink(OwnedFd);
-
-/// The part of `union bpf_attr` of `BPF_OBJ_GET`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct ObjectAttributes {
-    pathname: u64,
-    bpf_fd: u32,
-    file_flags: u32,
-}
-
-/// The part of `union bpf_attr` of `BPF_OBJ_GET_INFO_BY_FD`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct InfoAttributes {
-    bpf_fd: u32,
-    info_len: u32,
-    info: u64,
-}
 
 /// The part of `union bpf_attr` of `BPF_LINK_UPDATE`.
 #[repr(C)]
@@ -73,15 +50,7 @@ impl CgroupLink {
     ///
     /// If there is none, or it is no link of a cgroup (`InvalidInput`).
     pub(crate) fn from_pin(path: &Path) -> io::Result<Self> {
-        let path = CString::new(path.as_os_str().as_bytes())?;
-        let mut attributes = ObjectAttributes {
-            pathname: path.as_ptr() as u64,
-            ..ObjectAttributes::zeroed()
-        };
-        // SAFETY: the path is a string that outlives the call.
-        let fd = unsafe { call(BPF_OBJ_GET, &mut attributes) }?;
-        // SAFETY: the kernel has made the descriptor for us.
-        let link = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let link = Self(open(path)?);
         if link.info()?.kind == BPF_LINK_TYPE_CGROUP as u32 {
             Ok(link)
         } else {
@@ -117,37 +86,12 @@ impl CgroupLink {
     }
 
     fn info(&self) -> io::Result<Info> {
-        let mut info = Info::zeroed();
-        let mut attributes = InfoAttributes {
-            bpf_fd: self.0.as_raw_fd().cast_unsigned(),
-            info_len: size_of::<Info>() as u32,
-            info: &raw mut info as u64,
-        };
-        // SAFETY: the kernel writes at most as many bytes as are given, into a live value that may
-        // have any.
-        unsafe { call(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
-        Ok(info)
+        info(self.0.as_fd())
     }
 }
 
-/// Makes the call, and returns its result.
-///
-/// # Safety
-///
-/// The pointers in `attributes` are to live memory, as the command demands.
-unsafe fn call<T: Pod>(command: bpf_cmd, attributes: &mut T) -> io::Result<i32> {
-    // SAFETY: the kernel reads and writes the attributes, which are as long as is given, and what
-    // they point to.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command as libc::c_long,
-            &raw mut *attributes,
-            size_of::<T>(),
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
+impl From<CgroupLink> for OwnedFd {
+    fn from(CgroupLink(link): CgroupLink) -> Self {
+        link
     }
-    i32::try_from(result).map_err(io::Error::other)
 }

@@ -8,6 +8,7 @@ pub(crate) mod grace;
 pub(crate) mod handwritten;
 pub(crate) mod heap;
 pub(crate) mod jiffies;
+pub(crate) mod kernel_object;
 pub(crate) mod link_type;
 pub(crate) mod log_watch;
 pub(crate) mod monotonic;
