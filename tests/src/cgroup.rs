@@ -58,13 +58,30 @@ impl Cgroup {
         REAPED.call_once(|| reap(root, owner, |path| drop(fs::remove_dir(path))));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(root).join(name(number));
-        let failed = || format!("cannot make the cgroup {}", path.display());
-        fs::create_dir(&path).with_context(failed)?;
-        let processes = OpenOptions::new()
-            .write(true)
-            .open(path.join("cgroup.procs"))
-            .with_context(failed)?;
+        let processes = make(&path)?;
         Ok(Self { path, processes })
+    }
+
+    /// Removes it, once its last process is gone.
+    ///
+    /// # Errors
+    ///
+    /// If a process stays.
+    pub fn remove(&self) -> Result<()> {
+        // The kernel lets a process go a little after it was waited for.
+        wait_until("the cgroup is removed", SOON, || {
+            fs::remove_dir(&self.path).ok()
+        })
+    }
+
+    /// Makes another one at the path of this one, which was removed.
+    ///
+    /// # Errors
+    ///
+    /// If it is still there.
+    pub fn make_again(&mut self) -> Result<()> {
+        self.processes = make(&self.path)?;
+        Ok(())
     }
 
     /// Its directory.
@@ -161,6 +178,16 @@ fn root() -> Result<&'static str> {
     }
 }
 
+/// Makes the cgroup with this directory. Returns the file that processes join it by.
+fn make(path: &Path) -> Result<File> {
+    let failed = || format!("cannot make the cgroup {}", path.display());
+    fs::create_dir(path).with_context(failed)?;
+    let processes = OpenOptions::new()
+        .write(true)
+        .open(path.join("cgroup.procs"));
+    processes.with_context(failed)
+}
+
 /// Joins the cgroup, in the child between fork and exec.
 fn join(processes: i32) -> std::io::Result<()> {
     // SAFETY: the descriptor is the cgroup's, open in the harness when it forked, and so is this
@@ -173,11 +200,7 @@ fn join(processes: i32) -> std::io::Result<()> {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // The kernel lets a process go a little after it was waited for.
-        let removed = wait_until("the cgroup is removed", SOON, || {
-            fs::remove_dir(&self.path).ok()
-        });
-        if let Err(error) = removed {
+        if let Err(error) = self.remove() {
             eprintln!("left behind: {}: {error}", self.path.display());
         }
     }

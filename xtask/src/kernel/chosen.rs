@@ -23,7 +23,7 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; programs that report flows; cleanup.
-pub(super) const END_TO_END: [&str; 35] = [
+pub(super) const END_TO_END: [&str; 37] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
     "dsr::a_node_port_is_answered",
@@ -35,10 +35,12 @@ pub(super) const END_TO_END: [&str; 35] = [
     "links::clients_behind_an_interface_without_link_header_are_served",
     "monitor::connections_and_refusals_are_told",
     "redirect::packets_between",
+    "removed_pins::a_resync",
     "sctp::",
     "snat::a_flow_to_a_remote_backend",
     "sockets::a_process_of_the_node_is_a_client",
     "sockets_answers::a_socket_remembers",
+    "sockets_cgroup::",
     "sockets_moved::",
     "sockets_mptcp::",
     "sockets_node_port::a_node_port_is_at_every_address",
