@@ -31,7 +31,7 @@ use crate::{
 /// File with the host's name, as gethostname(2) has it: in a pod, the pod's.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// With a prefix it is the name of a field manager, of which the API takes 128 bytes.
+/// It is the reporting instance of Events, of which the API takes 128 bytes.
 const LONGEST_IDENTITY: usize = 100;
 
 /// The files that are open besides those of probes: connections to the API server, listeners and their clients.
@@ -114,11 +114,11 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "NAME", default_value = "shunt-controller")]
     lease_name: String,
 
-    /// Duration of the Lease: for so long no controller writes if the one that does is gone
+    /// Duration of the Lease: if it is not renewed for so long, another controller takes it
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     lease_duration: Seconds,
 
-    /// Time before the end of the Lease at which it is renewed
+    /// Time before the end of the Lease at which a controller that cannot renew it stops writing
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     lease_grace: Seconds,
 

@@ -149,15 +149,12 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
             Err((status, message)) => failure(status, message, 0),
         };
     }
-    let content_type = request.headers().get("content-type");
-    let content_type = content_type.and_then(|value| value.to_str().ok());
-    let content_type = content_type.unwrap_or_default().to_owned();
     if let Some(asked) = leases::Asked::of(method.as_str(), uri.path()) {
         if faults.holds_leases {
             return pending().await;
         }
         let body = whole_body(request).await;
-        return match shared.leases().answer(asked, &content_type, &body) {
+        return match shared.leases().answer(asked, &body) {
             Ok((status, lease)) => whole(status, lease.to_string().into()),
             Err((status, reason)) => refusal(status, reason),
         };
@@ -173,7 +170,8 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         if !target.is_status || !target.kind.has_status() {
             return failure(405, "only the status of routes is patched", 0);
         }
-        if content_type != MERGE {
+        let content_type = request.headers().get("content-type");
+        if content_type.is_none_or(|value| value != MERGE) {
             return failure(415, "only merge patches are taken", 0);
         }
         if let Some(status) = faults.statuses {

@@ -1,12 +1,10 @@
-//! The controller writes the status of routes, and only one of several does.
+//! The controller writes the status of routes.
 
 use std::{
     collections::BTreeMap,
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    thread,
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -23,7 +21,7 @@ use crate::{
     world::SOON,
 };
 
-const NAMESPACE: &str = "kube-system";
+pub(crate) const NAMESPACE: &str = "kube-system";
 pub(crate) const LEASE: &str = "shunt-controller";
 
 /// A cluster with the Services `web` and `v1`, and no controller yet.
@@ -61,8 +59,14 @@ impl Cluster {
         self.start_with(name, port, &[])
     }
 
-    /// One with further flags.
+    /// One whose Lease is short, with further flags.
     pub(crate) fn start_with(&self, name: &str, port: u16, further: &[&str]) -> Candidate {
+        let lease = ["--lease-duration", "5s", "--lease-grace", "2s"];
+        self.start_as_deployed(name, port, &[&lease, further].concat())
+    }
+
+    /// One with the default durations of its Lease, and with these flags.
+    pub(crate) fn start_as_deployed(&self, name: &str, port: u16, further: &[&str]) -> Candidate {
         let (metrics, health) = (
             format!("127.0.0.1:{port}"),
             format!("127.0.0.1:{}", port + 1),
@@ -74,10 +78,6 @@ impl Cluster {
             NAMESPACE,
             "--identity",
             name,
-            "--lease-duration",
-            "5s",
-            "--lease-grace",
-            "4s",
             "--metrics-bind-address",
             &metrics,
             "--healthz-bind-address",
@@ -89,13 +89,13 @@ impl Cluster {
     }
 
     /// Returns the holder of the Lease.
-    fn holder(&self) -> Option<String> {
+    pub(crate) fn holder(&self) -> Option<String> {
         let lease = self.server.lease(NAMESPACE, LEASE)?;
         Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
     }
 
     #[track_caller]
-    fn await_holder(&self, name: &str) {
+    pub(crate) fn await_holder(&self, name: &str) {
         let found = wait_until("the right one leads", SOON, || {
             (self.holder().as_deref() == Some(name)).then_some(())
         });
@@ -112,7 +112,7 @@ impl Cluster {
     }
 
     /// The reasons of our conditions, and the generation, of each of our entries.
-    fn reasons(&self, object: &Value) -> Vec<String> {
+    pub(crate) fn reasons(&self, object: &Value) -> Vec<String> {
         let parents = self.parents(object).into_iter();
         let ours = parents.filter(|entry| entry["controllerName"] == "shunt.io/controller");
         ours.map(|entry| {
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// Returns the number of requests to write a status.
-    fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         let asked = self.server.asked().into_iter();
         asked
             .filter(|(method, uri)| method == "PATCH" && uri.contains("/status?"))
@@ -165,7 +165,7 @@ impl Candidate {
     }
 
     /// Returns the number of statuses that it has written.
-    fn written(&self, cluster: &Cluster) -> u64 {
+    pub(crate) fn written(&self, cluster: &Cluster) -> u64 {
         self.metric(
             cluster,
             "shunt_controller_statuses_total{result=\"written\"}",
@@ -173,7 +173,7 @@ impl Candidate {
     }
 
     #[track_caller]
-    fn await_written(&self, cluster: &Cluster, count: u64) {
+    pub(crate) fn await_written(&self, cluster: &Cluster, count: u64) {
         let found = wait_until("it has written", SOON, || {
             (self.written(cluster) == count).then_some(())
         });
@@ -181,7 +181,7 @@ impl Candidate {
     }
 
     #[track_caller]
-    fn await_ready(&self, cluster: &Cluster) {
+    pub(crate) fn await_ready(&self, cluster: &Cluster) {
         let found = wait_until("the controller is ready", SOON, || {
             cluster.get(self.port + 1, "/readyz")
         });
@@ -364,101 +364,4 @@ fn a_server_that_refuses_or_is_busy_is_asked_again() {
     cluster.server.put(next.clone());
     cluster.await_reasons(&next, &["Conflicted@1 ResolvedRefs@1"]);
     assert_eq!(cluster.writes(), before + 2);
-}
-
-#[test]
-fn one_of_two_writes_and_the_other_takes_over() {
-    let Some(cluster) = Cluster::new("controller-election") else {
-        return;
-    };
-    let r = |weight: u32| tcp_route("r", 1, &[backend("v1", weight)]);
-    let one = cluster.start("one", 18_110);
-    cluster.await_holder("one");
-    let two = cluster.start("two", 18_112);
-    two.await_ready(&cluster);
-    cluster.server.put(r(1));
-    cluster.await_reasons(&r(1), &["Accepted@1 ResolvedRefs@1"]);
-    one.await_written(&cluster, 1);
-    assert_eq!(two.written(&cluster), 0);
-    assert_eq!(one.metric(&cluster, "shunt_controller_leader"), 1);
-    assert_eq!(two.metric(&cluster, "shunt_controller_leader"), 0);
-
-    // The one that writes is suspended: the other one takes over.
-    one.process.pause().unwrap();
-    cluster.await_holder("two");
-    cluster.server.put(r(2));
-    cluster.await_reasons(&r(2), &["Accepted@2 ResolvedRefs@2"]);
-    // It wakes up, believes for a moment that it leads, and writes nothing.
-    cluster.server.put(r(3));
-    one.process.go_on().unwrap();
-    cluster.await_reasons(&r(3), &["Accepted@3 ResolvedRefs@3"]);
-    wait_until("it learns of it", SOON, || {
-        (one.metric(&cluster, "shunt_controller_leader") == 0).then_some(())
-    })
-    .unwrap();
-    assert_eq!(one.written(&cluster), 1);
-    assert_eq!(cluster.holder().as_deref(), Some("two"));
-    // One that ends frees the Lease.
-    assert!(two.process.stop().unwrap().success());
-    cluster.await_holder("one");
-    cluster.server.put(r(4));
-    cluster.await_reasons(&r(4), &["Accepted@4 ResolvedRefs@4"]);
-    // One that is killed leaves it to its end.
-    let three = cluster.start("three", 18_114);
-    three.await_ready(&cluster);
-    one.process.kill().unwrap();
-    cluster.await_holder("three");
-}
-
-#[test]
-fn one_that_lost_its_lease_writes_nothing_and_a_lease_that_is_removed_is_made_anew() {
-    let Some(cluster) = Cluster::new("controller-lost") else {
-        return;
-    };
-    let one = cluster.start("one", 18_120);
-    cluster.await_holder("one");
-    // Another one has taken it, for an hour from now on.
-    let mut lease = cluster.server.lease(NAMESPACE, LEASE).unwrap();
-    lease["spec"]["holderIdentity"] = "another".into();
-    lease["spec"]["leaseDurationSeconds"] = 3600.into();
-    cluster.server.set_lease(NAMESPACE, LEASE, Some(lease));
-    let r = tcp_route("r", 1, &[backend("v1", 1)]);
-    cluster.server.put(r.clone());
-    let left = "shunt_controller_statuses_total{result=\"not_leading\"}";
-    wait_until("it asks before it writes", Duration::from_secs(10), || {
-        let knows = one.metric(&cluster, "shunt_controller_leader") == 0;
-        (knows || one.metric(&cluster, left) > 0).then_some(())
-    })
-    .unwrap();
-    wait_until("it knows", SOON, || {
-        (one.metric(&cluster, "shunt_controller_leader") == 0).then_some(())
-    })
-    .unwrap();
-    assert_eq!((cluster.writes(), cluster.reasons(&r)), (0, vec![]));
-    cluster.server.set_lease(NAMESPACE, LEASE, None);
-    cluster.await_holder("one");
-    cluster.await_reasons(&r, &["Accepted@1 ResolvedRefs@1"]);
-}
-
-#[test]
-fn an_answer_about_the_lease_that_does_not_come_is_not_waited_for() {
-    let Some(cluster) = Cluster::new("controller-held") else {
-        return;
-    };
-    let _one = cluster.start("one", 18_130);
-    cluster.await_holder("one");
-    let renewed = || cluster.server.lease(NAMESPACE, LEASE).unwrap()["spec"]["renewTime"].clone();
-    cluster.server.set_faults(Faults {
-        holds_leases: true,
-        ..Faults::default()
-    });
-    // Longer than it leads without a renewal.
-    thread::sleep(Duration::from_secs(4));
-    cluster.server.set_faults(Faults::default());
-    let before = renewed();
-    wait_until("the Lease is renewed", 2 * SOON, || {
-        (renewed() != before).then_some(())
-    })
-    .unwrap();
-    cluster.await_holder("one");
 }

@@ -11,6 +11,7 @@ mod container;
 mod controller;
 mod drained;
 mod dsr;
+mod election;
 mod external_workloads;
 mod health_checks;
 mod init;

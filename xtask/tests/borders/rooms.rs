@@ -423,6 +423,5 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
         ],
     ),
     ("kube", &["agent/kubernetes"]),
-    ("kube_lease_manager", &["agent/kubernetes/src/controllers"]),
     ("k8s_openapi", &["agent/kubernetes"]),
 ];

@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     controllers::{
-        election::{Ballot, Election},
+        election::{Ballot, Election, Term},
         meters::{ControllerMeters, Wrote},
         observed::{Change, Observed, Report},
         options::ControllerOptions,
@@ -118,22 +118,21 @@ impl Controller {
         for_lease.write_timeout = Some(ANSWER);
         for_lease.reset_reader_on_write = true;
         let for_lease = client(for_lease).map_err(io::Error::other)?;
-        let ballot = Ballot::new(for_lease.clone(), &namespace, &lease);
-        let identity = lease.identity.clone();
-        let mut election = Election::start(for_lease, namespace, lease);
+        let mut election = Election::start(for_lease.clone(), &namespace, &lease);
+        let ballot = Ballot::new(for_lease, &namespace, &lease, election.term.clone());
         let mut watchers = JoinSet::new();
         let (defined, changes) = watch_all(&mut watchers, &access, options.proxy_name.as_deref());
         // Beside the routes, and as long as these.
         let workloads = options.workloads.is_on().then(|| {
             let (ballot, meters) = (ballot.clone(), Arc::clone(&meters));
-            let leads = election.leads.clone();
+            let term = election.term.clone();
             work::run(
                 options.workloads,
                 access.clone(),
                 ballot,
-                identity,
+                lease.identity,
                 meters,
-                leads,
+                term,
             )
         });
         if workloads.is_none() {
@@ -154,7 +153,7 @@ impl Controller {
             rest_until: None,
         };
         tokio::select! {
-            () = work.go_on(changes, defined, &mut election.leads) => {
+            () = work.go_on(changes, defined, &mut election.term) => {
                 return Err(io::Error::other("nobody stands for the Lease any more"));
             }
             Some(()) = workloads => {
@@ -217,13 +216,13 @@ impl Work {
         mut self,
         mut changes: mpsc::Receiver<Change>,
         defined: watch::Sender<BTreeSet<CustomKind>>,
-        leads: &mut watch::Receiver<bool>,
+        term: &mut watch::Receiver<Term>,
     ) {
         let mut rounds = interval(ROUND);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut rechecks = interval(RECHECK);
         loop {
-            let does_lead = *leads.borrow_and_update();
+            let does_lead = term.borrow_and_update().is_now();
             self.meters.leads.set(does_lead.into());
             if does_lead {
                 self.write_what_is_due();
@@ -243,7 +242,7 @@ impl Work {
                     });
                     self.look();
                 }
-                changed = leads.changed() => {
+                changed = term.changed() => {
                     if changed.is_err() {
                         return;
                     }

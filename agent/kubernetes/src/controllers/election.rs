@@ -1,232 +1,225 @@
 //! Election of the one of several controllers that writes.
 
-use std::time::{Duration, SystemTime};
+mod candidate;
+mod leases;
+#[cfg(test)]
+mod tests;
 
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::{Api, Client};
-use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseParams};
-use tokio::{
-    sync::watch,
-    task::JoinHandle,
-    time::{interval, sleep, timeout},
+use std::{
+    convert::Infallible,
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
 };
-use tracing::{info, warn};
 
-use crate::{controllers::options::LeaseOptions, watch::backoff::Backoff};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tracing::{debug, info, warn};
+
+use self::{candidate::Candidate, leases::Leases};
+use crate::controllers::options::LeaseOptions;
 
 /// Maximum time for giving the Lease back.
 const RELEASE: Duration = Duration::from_secs(3);
 
+/// The term of a controller that leads: it ends at this time, unless the Lease is renewed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Term(Option<Instant>);
+
+impl Term {
+    /// Returns whether it leads now, as far as it knows: a moment later another one may.
+    pub(super) fn is_now(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() < end)
+    }
+
+    /// Returns a term that ends so much later.
+    #[cfg(test)]
+    pub(super) fn of(duration: Duration) -> Self {
+        Self(Some(Instant::now() + duration))
+    }
+}
+
 /// A candidate, for as long as this is there.
 pub(super) struct Election {
-    /// True if it leads, as far as it knows: a moment later another one may.
-    pub(super) leads: watch::Receiver<bool>,
+    /// The candidate's term. Its beginning and its end are changes, and its renewal is none.
+    pub(super) term: watch::Receiver<Term>,
+    stop: oneshot::Sender<Infallible>,
     task: JoinHandle<()>,
 }
 
 /// The Lease itself, for one who wants to be sure.
 #[derive(Clone)]
 pub(super) struct Ballot {
-    leases: Api<Lease>,
-    name: String,
+    leases: Leases,
     identity: String,
+    term: watch::Receiver<Term>,
 }
 
 impl Ballot {
-    /// That of the Lease of these options; its namespace is `namespace`.
-    pub(super) fn new(client: Client, namespace: &str, options: &LeaseOptions) -> Self {
+    /// That of the Lease of these options, in `namespace`, for a candidate with this term.
+    pub(super) fn new(
+        client: Client,
+        namespace: &str,
+        options: &LeaseOptions,
+        term: watch::Receiver<Term>,
+    ) -> Self {
         Self {
-            leases: Api::namespaced(client, namespace),
-            name: options.name.clone(),
+            leases: Leases::new(client, namespace, &options.name),
             identity: options.identity.clone(),
+            term,
         }
     }
 
     /// Asks the server whether this candidate leads now. What the candidate itself believes may be
-    /// from before its server was away, or before it was stopped for a while.
+    /// from before it was stopped for a while.
     ///
     /// # Errors
     ///
     /// The server does not answer.
     pub(super) async fn is_won(&self) -> Result<bool, kube::Error> {
-        let lease = self.leases.get_opt(&self.name).await?;
-        let spec = lease.and_then(|lease| lease.spec);
-        Ok(spec.is_some_and(|spec| holds(&spec, &self.identity, SystemTime::now())))
+        let record = self.leases.get().await?;
+        let holder = record.and_then(|record| record.spec.holder_identity);
+        Ok(holder.as_ref() == Some(&self.identity) && self.term.borrow().is_now())
     }
-
-    /// Returns whether there is no such Lease. One that cannot be asked for may be there.
-    async fn is_missing(&self) -> bool {
-        matches!(self.leases.get_opt(&self.name).await, Ok(None))
-    }
-}
-
-/// Returns whether a Lease is that of `identity`, and not over at `now`. Its times are this candidate's own
-/// then, so no other host's clock counts.
-fn holds(lease: &LeaseSpec, identity: &str, now: SystemTime) -> bool {
-    let LeaseSpec {
-        holder_identity,
-        lease_duration_seconds,
-        renew_time,
-        ..
-    } = lease;
-    let seconds = lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    let renewed = renew_time.as_ref().map(|time| SystemTime::from(time.0));
-    let end = renewed.zip(seconds);
-    let end = end.and_then(|(renewed, seconds)| renewed.checked_add(Duration::from_secs(seconds)));
-    holder_identity.as_deref() == Some(identity) && end.is_some_and(|end| now < end)
 }
 
 impl Election {
     /// Stands for election.
-    pub(super) fn start(client: Client, namespace: String, options: LeaseOptions) -> Self {
-        let (told, leads) = watch::channel(false);
-        let task = tokio::spawn(stand(client, namespace, options, told));
-        Self { leads, task }
+    pub(super) fn start(client: Client, namespace: &str, options: &LeaseOptions) -> Self {
+        let (told, term) = watch::channel(Term::default());
+        let (stop, stopped) = oneshot::channel();
+        let candidacy = Candidacy {
+            leases: Leases::new(client, namespace, &options.name),
+            name: format!("{namespace}/{}", options.name),
+            candidate: Candidate::new(options),
+            term: told,
+            is_failing: false,
+        };
+        let task = tokio::spawn(candidacy.stand(stopped));
+        Self { term, stop, task }
     }
 
-    /// Gives up, and the Lease back if it has it, so that the next one does not wait for its end.
+    /// Gives up, and the Lease back if it has it, so that the next one does not wait for its end. What it leads has
+    /// to have ended before.
     pub(super) async fn withdraw(self) {
-        let Self { leads, task } = self;
-        drop(leads);
-        if timeout(RELEASE, task).await.is_err() {
-            warn!("the Lease is not given back within {RELEASE:?}: it lasts until its end");
+        let Self {
+            term: _,
+            stop,
+            task,
+        } = self;
+        drop(stop);
+        if let Err(failed) = task.await {
+            warn!("the election has failed: {failed}");
         }
     }
 }
 
-/// Stands for election until there is no receiver any more.
-async fn stand(
-    client: Client,
-    namespace: String,
-    options: LeaseOptions,
-    leads: watch::Sender<bool>,
-) {
-    let mut backoff = Backoff::new();
-    let ballot = Ballot::new(client.clone(), &namespace, &options);
-    while !leads.is_closed() {
-        let pause = match candidate(client.clone(), &namespace, &options).await {
-            Ok(manager) => {
-                follow(manager, &ballot, options.duration, &leads).await;
-                backoff.reset();
-                backoff.pause()
-            }
-            Err(error) => {
-                warn!(
-                    "the Lease {namespace}/{} cannot be had: {error}",
-                    options.name
-                );
-                backoff.pause_after_error(None)
-            }
-        };
-        tell(&leads, false);
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = leads.closed() => {}
-        }
-    }
+/// A candidate and its Lease.
+struct Candidacy {
+    leases: Leases,
+    /// Namespace and name of the Lease.
+    name: String,
+    candidate: Candidate,
+    term: watch::Sender<Term>,
+    /// True if the last look at the Lease has failed.
+    is_failing: bool,
 }
 
-async fn candidate(
-    client: Client,
-    namespace: &str,
-    options: &LeaseOptions,
-) -> Result<LeaseManager, kube_lease_manager::LeaseManagerError> {
-    let LeaseOptions {
-        namespace: _,
-        name,
-        identity,
-        duration,
-        grace,
-    } = options;
-    let params = LeaseParams::new(identity, duration.as_secs(), grace.as_secs());
-    LeaseManagerBuilder::new(client, name)
-        .with_namespace(namespace)
-        .with_parameters(params)
-        .build()
-        .await
-}
-
-/// Notifies `leads` whether the candidate leads, until it has no receiver any more, or it has to stand anew: a
-/// manager does not come to terms with a Lease that was removed.
-async fn follow(
-    manager: LeaseManager,
-    ballot: &Ballot,
-    duration: Duration,
-    leads: &watch::Sender<bool>,
-) {
-    let (mut state, task) = manager.watch().await;
-    let mut looks = interval(duration);
-    loop {
-        tokio::select! {
-            changed = state.changed() => match changed {
-                Ok(()) => tell(leads, *state.borrow_and_update()),
-                Err(_) => break,
-            },
-            () = leads.closed() => break,
-            _ = looks.tick() => {
-                if ballot.is_missing().await {
-                    warn!("the Lease is gone: it is made anew");
-                    break;
+impl Candidacy {
+    /// Stands for election until the sender is dropped; then it gives the Lease back.
+    async fn stand(mut self, mut stopped: oneshot::Receiver<Infallible>) {
+        let random = RandomState::new();
+        for number in 0_u64.. {
+            let until = self.candidate.look_until(Instant::now());
+            tokio::select! {
+                looked = timeout_at(until, self.look()) => {
+                    let failure = match looked {
+                        Ok(Ok(())) => None,
+                        Ok(Err(error)) => Some(error.to_string()),
+                        Err(_) => Some("no answer in time".to_owned()),
+                    };
+                    self.log(failure);
                 }
+                _ = &mut stopped => break,
+            }
+            self.announce();
+            let random = random.hash_one(number);
+            let next = self.candidate.next_look(random, Instant::now());
+            tokio::select! {
+                () = sleep_until(next) => {}
+                _ = &mut stopped => break,
+            }
+            // The term may have ended meanwhile.
+            self.announce();
+        }
+        match timeout(RELEASE, self.give_back()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!("the Lease {} is not given back: {error}", self.name),
+            Err(_) => warn!(
+                "the Lease {} is not given back within {RELEASE:?}: it lasts until its end",
+                self.name
+            ),
+        }
+    }
+
+    /// Looks at the Lease, and takes or renews it if it can.
+    async fn look(&mut self) -> Result<(), kube::Error> {
+        let record = self.leases.get().await?;
+        let asked = Instant::now();
+        self.candidate.observe(record, asked);
+        let Some(bid) = self.candidate.bid(Timestamp::now(), asked) else {
+            return Ok(());
+        };
+        match self.leases.write(&bid).await? {
+            Some(record) => self.candidate.won(record, asked, Instant::now()),
+            None => debug!("another one has written the Lease {} first", self.name),
+        }
+        Ok(())
+    }
+
+    /// Gives the Lease back, if this candidate has it. Its own last renewal may come between.
+    async fn give_back(&mut self) -> Result<(), kube::Error> {
+        loop {
+            let record = self.leases.get().await?;
+            self.candidate.observe(record, Instant::now());
+            let Some(bid) = self.candidate.give_back(Timestamp::now()) else {
+                return Ok(());
+            };
+            if self.leases.write(&bid).await?.is_some() {
+                return Ok(());
             }
         }
     }
-    // Which has it give the Lease back.
-    drop(state);
-    match timeout(RELEASE, task).await {
-        Ok(Ok(Ok(_))) => {}
-        Ok(Ok(Err(error))) => warn!("the Lease is not given back: {error}"),
-        Ok(Err(error)) => warn!("whoever held the Lease has failed: {error}"),
-        Err(_) => warn!("the Lease is not given back: no answer within {RELEASE:?}"),
-    }
-}
 
-fn tell(leads: &watch::Sender<bool>, now: bool) {
-    let is_new = leads.send_if_modified(|known| {
-        let is_new = *known != now;
-        *known = now;
-        is_new
-    });
-    match (is_new, now) {
-        (true, true) => info!("this controller is the one that writes"),
-        (true, false) => info!("this controller does not write any more"),
-        (false, _) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_lease_is_held_until_its_end() {
-        let at = |text: &str| humantime::parse_rfc3339(text).unwrap();
-        let now = at("2026-01-01T00:00:10Z");
-        let whole = json!({
-            "holderIdentity": "me", "leaseDurationSeconds": 15,
-            "renewTime": "2026-01-01T00:00:00.000000Z",
+    /// Notifies those who write of the beginning and the end of a term.
+    fn announce(&self) {
+        let term = Term(self.candidate.end(Instant::now()));
+        let is_new = self.term.send_if_modified(|known| {
+            let is_new = known.0.is_some() != term.0.is_some();
+            *known = term;
+            is_new
         });
-        let lease = |field: &str, value| {
-            let mut lease = whole.clone();
-            lease[field] = value;
-            serde_json::from_value::<LeaseSpec>(lease).unwrap()
-        };
-        for (field, value, expected) in [
-            ("holderIdentity", json!("me"), true),
-            ("holderIdentity", json!("other"), false),
-            ("holderIdentity", json!(null), false),
-            ("leaseDurationSeconds", json!(11), true),
-            ("leaseDurationSeconds", json!(10), false),
-            ("leaseDurationSeconds", json!(-1), false),
-            ("leaseDurationSeconds", json!(null), false),
-            ("renewTime", json!(null), false),
-            ("renewTime", json!("2025-12-31T23:59:00.000000Z"), false),
-        ] {
-            let shown = format!("{field}: {value}");
-            let lease = lease(field, value);
-            assert_eq!(holds(&lease, "me", now), expected, "{shown}");
+        match (is_new, term.0) {
+            (true, Some(_)) => info!("this controller is the one that writes"),
+            (true, None) => info!("this controller does not write any more"),
+            (false, _) => {}
+        }
+    }
+
+    /// Logs the first failure of several in a row.
+    fn log(&mut self, failure: Option<String>) {
+        let was_failing = std::mem::replace(&mut self.is_failing, failure.is_some());
+        match failure {
+            Some(error) if was_failing => {
+                debug!("the Lease {} cannot be had: {error}", self.name);
+            }
+            Some(error) => warn!("the Lease {} cannot be had: {error}", self.name),
+            None if was_failing => info!("the Lease {} can be had again", self.name),
+            None => {}
         }
     }
 }

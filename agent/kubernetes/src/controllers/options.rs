@@ -29,6 +29,6 @@ pub struct LeaseOptions {
     pub identity: String,
     /// Duration of the Lease: so long there is no writer if the one that there was is gone. Whole seconds.
     pub duration: Duration,
-    /// Time before its end at which it is renewed: more than nothing, and less than it lasts.
+    /// Time before its end at which a writer stops that cannot renew it: more than nothing, and less than it lasts.
     pub grace: Duration,
 }

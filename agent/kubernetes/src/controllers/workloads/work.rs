@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     controllers::{
-        election::Ballot,
+        election::{Ballot, Term},
         meters::ControllerMeters,
         workloads::{
             allowed::Allowed,
@@ -117,7 +117,7 @@ pub(in super::super) async fn run(
     ballot: Ballot,
     identity: String,
     meters: Arc<ControllerMeters>,
-    mut leads: watch::Receiver<bool>,
+    mut term: watch::Receiver<Term>,
 ) {
     let mut tasks = JoinSet::new();
     let client = access.client();
@@ -127,7 +127,7 @@ pub(in super::super) async fn run(
     let defined = watch::Sender::default();
     watch_all(&mut tasks, &access, &options, &steps, &defined);
     let work = WorkloadWork::new(options, client, ballot, meters, notices);
-    work.go_on(changes, defined, &mut leads).await;
+    work.go_on(changes, defined, &mut term).await;
 }
 
 impl WorkloadWork {
@@ -173,7 +173,7 @@ impl WorkloadWork {
         mut self,
         mut changes: Receiver<Change>,
         defined: watch::Sender<BTreeSet<CustomKind>>,
-        leads: &mut watch::Receiver<bool>,
+        term: &mut watch::Receiver<Term>,
     ) {
         let mut revivals = interval(REVIVE);
         revivals.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -181,7 +181,7 @@ impl WorkloadWork {
         counts.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let mut next = self.rest_until;
-            let does_lead = *leads.borrow_and_update();
+            let does_lead = term.borrow_and_update().is_now();
             if std::mem::replace(&mut self.leads, does_lead) != does_lead {
                 self.start_anew();
             }
@@ -206,7 +206,7 @@ impl WorkloadWork {
                         is_new
                     });
                 }
-                changed = leads.changed() => {
+                changed = term.changed() => {
                     if changed.is_err() {
                         return;
                     }

@@ -62,11 +62,9 @@ struct Server {
 impl Server {
     fn answer(&self, method: &Method, path: &str) -> (u16, Value) {
         if path.contains("/leases/") {
-            let now = humantime::format_rfc3339_micros(std::time::SystemTime::now());
-            let spec = json!({
-                "holderIdentity": "me", "leaseDurationSeconds": 3600, "renewTime": now.to_string(),
-            });
-            return (200, json!({ "metadata": { "name": "l" }, "spec": spec }));
+            let metadata = json!({ "name": "l", "resourceVersion": "1" });
+            let spec = json!({ "holderIdentity": "me" });
+            return (200, json!({ "metadata": metadata, "spec": spec }));
         }
         assert_eq!(*method, Method::POST, "{path}");
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +105,8 @@ fn work(server: &Arc<Server>) -> (WorkloadWork, Receiver<Notice>) {
         duration: Duration::from_secs(15),
         grace: Duration::from_secs(5),
     };
-    let ballot = Ballot::new(client.clone(), "kube-system", &lease);
+    let (_, term) = watch::channel(Term::of(Duration::from_hours(1)));
+    let ballot = Ballot::new(client.clone(), "kube-system", &lease, term);
     let (notices, told) = channel();
     let work = WorkloadWork::new(options(), client, ballot, Arc::default(), notices);
     (work, told)
