@@ -5,6 +5,8 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -364,4 +366,66 @@ fn a_server_that_refuses_or_is_busy_is_asked_again() {
     cluster.server.put(next.clone());
     cluster.await_reasons(&next, &["Conflicted@1 ResolvedRefs@1"]);
     assert_eq!(cluster.writes(), before + 2);
+}
+
+#[test]
+fn entries_that_another_controller_overwrites_are_written_again_and_reported_once() {
+    let Some(cluster) = Cluster::new("controller-mends") else {
+        return;
+    };
+    let (r, good) = (
+        tcp_route("r", 1, &[backend("v1", 1)]),
+        "Accepted@1 ResolvedRefs@1",
+    );
+    cluster.server.put(r.clone());
+    let one = cluster.start("one", 18_240);
+    cluster.await_reasons(&r, &[good]);
+    let others = json!({
+        "parentRef": { "group": "", "kind": "Service", "name": "web" },
+        "controllerName": "other.example/controller", "conditions": [],
+    });
+    let overwrites = || {
+        let overwritten = json!({ "parents": [others] });
+        cluster.server.set_status(&r, overwritten);
+    };
+    // The second one follows the first: it is mended a second after it.
+    for _ in 0..2 {
+        overwrites();
+        wait_until("it is mended", Duration::from_secs(2), || {
+            (cluster.reasons(&r) == [good]).then_some(())
+        })
+        .unwrap_or_else(|error| panic!("{error}\n{}", one.process.log()));
+        assert_eq!(cluster.parents(&r)[0], others, "it stays");
+    }
+    // Again and again: after 2 s, and after 4 s more.
+    let before = cluster.writes();
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        if cluster.reasons(&r) == [good] {
+            overwrites();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let writes = cluster.writes() - before;
+    assert!(writes <= 3, "{writes} writes\n{}", one.process.log());
+    cluster.await_reasons(&r, &[good]);
+    let log = one.process.log();
+    assert_eq!(log.matches("overwrites our entries").count(), 1, "{log}");
+    // Another route is not concerned, and changes of other entries are no overwriting.
+    let s = tcp_route("s", 2, &[backend("v1", 1)]);
+    cluster.server.put(s.clone());
+    cluster.await_reasons(&s, &["Conflicted@1 ResolvedRefs@1"]);
+    let writes = cluster.writes();
+    let mut parents = cluster.parents(&s);
+    parents.push(others.clone());
+    let looks = || {
+        one.metric(
+            &cluster,
+            "shunt_controller_statuses_total{result=\"nothing\"}",
+        )
+    };
+    let before = looks();
+    cluster.server.set_status(&s, json!({ "parents": parents }));
+    wait_until("it is looked at", SOON, || (looks() > before).then_some(())).unwrap();
+    assert_eq!((cluster.writes(), cluster.parents(&s)), (writes, parents));
 }

@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 use crate::{
     controllers::{
         election::{Ballot, Election, Term},
+        mending::Mending,
         meters::{ControllerMeters, Wrote},
         observed::{Change, Observed, Report},
         options::ControllerOptions,
@@ -145,6 +146,7 @@ impl Controller {
             meters,
             observed: Observed::default(),
             known: HashMap::new(),
+            mending: Mending::default(),
             due: VecDeque::new(),
             writing: JoinSet::new(),
             busy: HashSet::new(),
@@ -194,6 +196,8 @@ struct Work {
     /// Known content of the routes' statuses: what was written or read, or what the
     /// server has refused for good.
     known: HashMap<Key, Report>,
+    /// Routes that others have changed, since their statuses were right.
+    mending: Mending<Key>,
     /// Reports that are to be written.
     due: VecDeque<Report>,
     writing: JoinSet<(Report, Result<Done, WriteError>)>,
@@ -229,10 +233,10 @@ impl Work {
             }
             tokio::select! {
                 Some(change) = changes.recv() => {
-                    self.observed.take(change);
+                    self.take(change);
                     for _ in 0..AHEAD {
                         let Ok(change) = changes.try_recv() else { break };
-                        self.observed.take(change);
+                        self.take(change);
                     }
                     let now = self.observed.defined();
                     defined.send_if_modified(|known| {
@@ -248,6 +252,7 @@ impl Work {
                     }
                     // What others have written meanwhile is not known.
                     self.known.clear();
+                    self.mending = Mending::default();
                     self.look();
                 }
                 Some(Ok((report, done))) = self.writing.join_next(), if !self.writing.is_empty() => {
@@ -255,6 +260,10 @@ impl Work {
                 }
                 () = until(self.rest_until) => {
                     self.rest_until = None;
+                    self.look();
+                }
+                () = until(self.mending.next_at()) => {
+                    self.mending.wake(Instant::now());
                     self.look();
                 }
                 _ = rechecks.tick() => {
@@ -265,6 +274,16 @@ impl Work {
             }
             self.meters.look_around();
         }
+    }
+
+    /// Takes note of a change.
+    fn take(&mut self, change: Change) {
+        let now = Instant::now();
+        for (kind, route) in change.routes() {
+            let key = (kind, (*route.id).clone(), route.uid.clone());
+            self.mending.show(&key, &route.version, now);
+        }
+        self.observed.take(change);
     }
 
     /// Finds out whose status is to be looked at.
@@ -280,8 +299,11 @@ impl Work {
             .map(|report| (key(&report), report))
             .collect();
         self.known.retain(|key, _| reports.contains_key(key));
+        self.mending.retain(|key| reports.contains_key(key));
         let due = reports.into_iter();
-        let due = due.filter(|(key, report)| self.known.get(key) != Some(report));
+        let due = due.filter(|(key, report)| {
+            self.known.get(key) != Some(report) || self.mending.is_due(key)
+        });
         self.due = due.map(|(_, report)| report).collect();
     }
 
@@ -290,13 +312,16 @@ impl Work {
             && self.writing.len() < AT_ONCE
             && let Some(report) = self.due.pop_front()
         {
+            let key = key(&report);
             // Two at work on one status could end with the content of the earlier one.
-            if !self.busy.insert(key(&report)) {
+            if !self.busy.insert(key.clone()) {
                 self.is_late = true;
                 continue;
             }
             // Until it is known to be otherwise, so that it is looked at once.
-            self.known.insert(key(&report), report.clone());
+            let known = self.known.insert(key.clone(), report.clone());
+            let is_other = known.is_some_and(|known| known != report);
+            self.mending.begin(&key, is_other);
             let (client, ballot) = (self.client.clone(), self.ballot.clone());
             self.writing.spawn(async move {
                 let done = write(&client, &ballot, &report).await;
@@ -309,12 +334,20 @@ impl Work {
         let (kind, id) = (report.kind.name(), &report.id);
         self.busy.remove(&key(report));
         let wrote = match done {
-            Ok(Done::Written) => {
+            Ok(Done::Written(version)) => {
                 debug!("{kind} {id}: its status is written");
                 self.backoff.reset();
+                if (self.mending).end(&key(report), &version, true, Instant::now()) {
+                    warn!("{kind} {id}: another controller overwrites our entries in its status");
+                }
                 Wrote::Written
             }
-            Ok(Done::Unchanged | Done::Outdated) => {
+            Ok(Done::Unchanged(version)) => {
+                self.backoff.reset();
+                (self.mending).end(&key(report), &version, false, Instant::now());
+                Wrote::Nothing
+            }
+            Ok(Done::Outdated) => {
                 self.backoff.reset();
                 Wrote::Nothing
             }

@@ -9,10 +9,13 @@
 //! controller  one write after the other, as long as this process leads (election)
 //!     v
 //! writer      reads the route's status, and writes it if ours differs (parents)
+//!     v
+//! mending     once more, if another writer overwrites it
 //! ```
 
 pub(crate) mod controller;
 mod election;
+mod mending;
 pub(crate) mod meters;
 mod observed;
 pub(crate) mod options;

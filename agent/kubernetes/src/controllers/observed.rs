@@ -1,6 +1,9 @@
 //! Known state of the cluster, and what follows from it for each route.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    slice,
+};
 
 use serde_json::{Value, json};
 use shunt_model::ServiceId;
@@ -31,6 +34,23 @@ pub(super) enum Change {
 impl From<RouteChange> for Change {
     fn from(change: RouteChange) -> Self {
         Self::Route(change)
+    }
+}
+
+impl Change {
+    /// Returns the routes that it shows as they are now.
+    pub(super) fn routes(&self) -> impl Iterator<Item = (RouteKind, &Route)> {
+        let (kind, step) = match self {
+            Self::Route(RouteChange::TcpRoute(step)) => (RouteKind::Tcp, Some(step)),
+            Self::Route(RouteChange::UdpRoute(step)) => (RouteKind::Udp, Some(step)),
+            Self::Route(_) | Self::Service(_) => (RouteKind::Tcp, None),
+        };
+        let routes = match step {
+            Some(Step::Listed(list)) => &*list.objects,
+            Some(Step::Applied(route)) => slice::from_ref(route),
+            Some(_) | None => &[],
+        };
+        routes.iter().map(move |route| (kind, route))
     }
 }
 

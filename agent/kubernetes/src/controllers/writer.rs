@@ -24,12 +24,12 @@ use crate::{
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Outcome for a status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Done {
-    /// It was another one, and is right now.
-    Written,
-    /// It was right already.
-    Unchanged,
+    /// It was another one, and is right since this version of the route.
+    Written(Box<str>),
+    /// It was right already in this version of the route.
+    Unchanged(Box<str>),
     /// The route is gone, or another one than was reported on: the watch reports that.
     Outdated,
     /// Another controller leads: nothing was written.
@@ -110,7 +110,7 @@ pub(super) async fn write(
     let current = route["status"]["parents"].as_array();
     let current = current.map_or(&[][..], Vec::as_slice);
     let Some(parents) = merged(current, report, SystemTime::now()) else {
-        return Ok(Done::Unchanged);
+        return Ok(Done::Unchanged(version(&route)));
     };
     let is_won = timeout(ANSWER, ballot.is_won()).await;
     let is_won = is_won.map_err(|_| WriteError::Slow)?;
@@ -129,8 +129,14 @@ pub(super) async fn write(
     let request = routes.patch_subresource("status", name, &params, &patch)?;
     match ask(client, request).await {
         Err(error) if error.code() == Some(404) => Ok(Done::Outdated),
-        written => written.map(|_| Done::Written),
+        written => written.map(|route| Done::Written(version(&route))),
     }
+}
+
+/// Returns the version of a route.
+fn version(route: &Value) -> Box<str> {
+    let version = &route["metadata"]["resourceVersion"];
+    version.as_str().unwrap_or_default().into()
 }
 
 async fn ask(client: &Client, request: hyper::Request<Vec<u8>>) -> Result<Value, WriteError> {

@@ -15,13 +15,17 @@ const GATEWAYS: &str = "gateway.networking.k8s.io";
 const NEWEST: &str = "gateway.networking.k8s.io/v1";
 
 /// A route, reduced to the fields that are read.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+///
+/// Routes that differ only in their versions are equal: a write of a status changes nothing for a service.
+#[derive(Debug, Clone, Eq, Deserialize)]
 #[serde(from = "RawRoute")]
 pub(crate) struct Route {
     /// Its own identity.
     pub(crate) id: Arc<ServiceId>,
     /// Unique id, which no other object has or had.
     pub(crate) uid: Box<str>,
+    /// Version, which another write of any field replaces.
+    pub(crate) version: Box<str>,
     /// The group and version in which it was read.
     pub(crate) api_version: Box<str>,
     /// Time at which it was made, in whole seconds.
@@ -32,6 +36,28 @@ pub(crate) struct Route {
     pub(crate) parents: Vec<ParentRef>,
     /// Destinations of each of its rules.
     pub(crate) rules: Vec<Vec<BackendRef>>,
+}
+
+impl PartialEq for Route {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            id,
+            uid,
+            version: _,
+            api_version,
+            created,
+            generation,
+            parents,
+            rules,
+        } = self;
+        *id == other.id
+            && *uid == other.uid
+            && *api_version == other.api_version
+            && *created == other.created
+            && *generation == other.generation
+            && *parents == other.parents
+            && *rules == other.rules
+    }
 }
 
 /// A Service that a route is for.
@@ -144,6 +170,7 @@ impl From<RawRoute> for Route {
             generation: metadata.generation.unwrap_or(0),
             id: Arc::new(metadata.id()),
             uid: metadata.uid.unwrap_or_default(),
+            version: metadata.resource_version.unwrap_or_default(),
             api_version: api_version.unwrap_or_else(|| NEWEST.into()),
             parents: parent_refs
                 .into_iter()
@@ -206,6 +233,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_write_of_the_status_alone_makes_no_other_route() {
+        let route = |version: &str, generation: u64| -> Route {
+            let metadata = json!({
+                "namespace": "a", "name": "r", "resourceVersion": version, "generation": generation,
+            });
+            serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+        };
+        assert_eq!(&*route("7", 1).version, "7");
+        assert_eq!(route("7", 1), route("8", 1));
+        assert_ne!(route("7", 1), route("8", 2));
+    }
 
     #[test]
     fn what_is_not_said_has_its_meaning() {
