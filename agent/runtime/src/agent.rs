@@ -252,9 +252,11 @@ impl Agent {
         let node = self.datapath.node();
         let located = self.datapath.add_locations(&plan.locations);
         let node_writes = match plan.nodes() {
-            Some(nodes) => self
-                .datapath
-                .set_node_ips(nodes.own(), self.renderer.host_addresses()),
+            Some(nodes) => {
+                let known = self.renderer.host_addresses();
+                let host = plan.host_addresses().unwrap_or(known);
+                self.datapath.set_node_ips(nodes.own(), host)
+            }
             None => 0,
         };
         let published = match &plan.snapshot {
@@ -368,33 +370,13 @@ impl Agent {
         if *self.renderer.host_addresses() == addresses {
             return Ok(None);
         }
-        let before = self.renderer.host_addresses().clone();
-        self.renderer.set_host_addresses(addresses);
         if !self.renderer.is_synced() {
+            self.renderer.set_host_addresses(addresses);
             return Ok(None);
         }
-        match self.publish_host_addresses() {
-            Ok(outcome) => {
-                self.say_service_addresses(true, &BTreeSet::new());
-                Ok(Some(outcome))
-            }
-            Err(error) => {
-                self.renderer.set_host_addresses(before);
-                let own = self.renderer.nodes().own();
-                self.datapath
-                    .set_node_ips(own, self.renderer.host_addresses());
-                Err(error)
-            }
-        }
-    }
-
-    /// Publishes what follows from the host's addresses.
-    fn publish_host_addresses(&mut self) -> Result<Outcome, ApplyError> {
-        let plan = self.renderer.plan_host_addresses()?;
-        let own = plan.nodes().unwrap_or(self.renderer.nodes()).own();
-        self.datapath
-            .set_node_ips(own, self.renderer.host_addresses());
-        Ok(self.install(plan, &HealthCheckChange::None, &ReadyTables::default())?)
+        let plan = self.renderer.plan_host_addresses(addresses)?;
+        let installed = self.install(plan, &HealthCheckChange::None, &ReadyTables::default());
+        Ok(Some(installed?))
     }
 
     /// Returns what follows where no event names a usable address of this host, a sentence for each family.

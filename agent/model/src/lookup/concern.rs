@@ -47,6 +47,11 @@ impl Renderer {
             let keys = keys.map(|(key, _)| key).chain(&plan.changes.removed);
             keys.for_each(|key| concern.claimants(*key));
         }
+        if let Some(addresses) = plan.host_addresses() {
+            let known = &self.state.options.host_addresses;
+            let changed = known.symmetric_difference(addresses);
+            changed.for_each(|address| concern.address(*address));
+        }
         if let Some(WorkloadPlan::Some(update)) = &plan.workloads {
             for new in &update.workloads {
                 concern.resident(new);
@@ -74,6 +79,11 @@ impl Concern<'_> {
         self.found.extend(self.interest.about(&subject));
     }
 
+    fn address(&mut self, address: IpAddr) {
+        self.found
+            .extend(self.interest.about(&Subject::Address(address)));
+    }
+
     /// Adds the questions about a service's addresses and about the endpoints behind it.
     fn entry(&mut self, entry: &Entry) {
         self.frontends(entry);
@@ -93,8 +103,7 @@ impl Concern<'_> {
     /// too; at a node's, only ports that it has.
     fn frontends(&mut self, entry: &Entry) {
         for address in entry.service.addresses() {
-            let subject = Subject::Address(address);
-            self.found.extend(self.interest.about(&subject));
+            self.address(address);
         }
         if !entry.service.has_node_ports() {
             return;
@@ -127,18 +136,24 @@ impl Concern<'_> {
         }
     }
 
-    /// Adds the questions about a workload's addresses, and about the services that it is behind.
+    /// Adds the questions about a workload's addresses, and about the services that it is behind: by themselves, and
+    /// as backends of the splits of others.
     fn resident(&mut self, workload: &Workload) {
+        let state = self.state;
         for address in addresses(workload) {
-            let subject = Subject::Address(address);
-            self.found.extend(self.interest.about(&subject));
-            let state = self.state;
+            self.address(address);
             for id in state.members.of(address) {
-                self.service(id);
-                if let Some(entry) = state.services.get(id) {
-                    self.frontends(entry);
-                }
+                self.before(id);
+                state.followers.of(id).for_each(|id| self.before(id));
             }
+        }
+    }
+
+    /// Adds the questions about a service that has a workload behind it.
+    fn before(&mut self, id: &Arc<ServiceId>) {
+        self.service(id);
+        if let Some(entry) = self.state.services.get(id) {
+            self.frontends(entry);
         }
     }
 }

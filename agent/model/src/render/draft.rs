@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    net::IpAddr,
     sync::Arc,
 };
 
@@ -47,8 +46,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Replaces the set of nodes. Returns whether that is a change.
-    pub(super) fn set_nodes(&mut self, node_ips: BTreeSet<IpAddr>) -> bool {
-        let nodes = NodeAddresses::new(node_ips, &self.state.options);
+    pub(super) fn set_nodes(&mut self, nodes: NodeAddresses) -> bool {
         let changed = nodes != self.state.nodes;
         self.nodes = Some(nodes);
         changed

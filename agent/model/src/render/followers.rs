@@ -9,11 +9,11 @@ use crate::{service::Service, service_id::ServiceId, split::SplitTarget};
 
 /// By the service that is named, whether it exists or not.
 #[derive(Debug, Default)]
-pub(super) struct Followers(HashMap<Arc<ServiceId>, BTreeSet<Arc<ServiceId>>>);
+pub(crate) struct Followers(HashMap<Arc<ServiceId>, BTreeSet<Arc<ServiceId>>>);
 
 impl Followers {
     /// Returns the followers of a service, without itself.
-    pub(super) fn of(&self, id: &ServiceId) -> impl Iterator<Item = &Arc<ServiceId>> {
+    pub(crate) fn of(&self, id: &ServiceId) -> impl Iterator<Item = &Arc<ServiceId>> {
         self.0.get(id).into_iter().flatten()
     }
 

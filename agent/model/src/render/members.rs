@@ -2,9 +2,9 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, net::IpAddr, sync::Arc};
 
-use crate::{service::Service, service_id::ServiceId};
+use crate::{service::Service, service_id::ServiceId, split::SplitTarget};
 
-/// The services that have an address as an endpoint, whatever the endpoint can do.
+/// The services that have an address as an endpoint, whatever the endpoint can do, or as a backend of a split.
 #[derive(Debug, Default)]
 pub(crate) struct Members(BTreeSet<(IpAddr, Arc<ServiceId>)>);
 
@@ -44,7 +44,7 @@ impl Members {
         }
     }
 
-    /// The services that have `address` as an endpoint, sorted.
+    /// The services that have `address` behind them, sorted.
     pub(crate) fn of(&self, address: IpAddr) -> impl Iterator<Item = &Arc<ServiceId>> {
         // No name is empty, so this identity comes before all.
         let first = Arc::new(ServiceId::new("", ""));
@@ -55,13 +55,19 @@ impl Members {
     }
 }
 
-/// The addresses of a service's endpoints, sorted, each once.
+/// The addresses of a service's endpoints, and those that its splits name, sorted, each once.
 fn addresses(service: Option<&Service>) -> Vec<IpAddr> {
     let ports = service.map_or(&[][..], |service| &service.ports);
     let endpoints = ports.iter().flat_map(|port| &port.endpoints);
-    let mut addresses: Vec<_> = endpoints.map(|endpoint| endpoint.ip).collect();
-    // A single port has them in their order.
-    if ports.len() > 1 {
+    let splits = ports.iter().filter_map(|port| port.split.as_ref());
+    let backends = splits.flat_map(|split| &split.backends);
+    let named = backends.filter_map(|backend| match backend.target {
+        SplitTarget::Address { ip, port: _ } => Some(ip),
+        SplitTarget::Service { .. } | SplitTarget::Invalid { .. } => None,
+    });
+    let mut addresses: Vec<_> = endpoints.map(|endpoint| endpoint.ip).chain(named).collect();
+    // A single port without a split has them in their order.
+    if !addresses.is_sorted() {
         addresses.sort_unstable();
     }
     addresses.dedup();

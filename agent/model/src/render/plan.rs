@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -53,6 +54,7 @@ pub struct Plan {
     /// The operator's changes, if they change.
     pub(super) overrides: Option<Overrides>,
     pub(super) nodes: Option<NodeAddresses>,
+    pub(super) host_addresses: Option<BTreeSet<IpAddr>>,
     pub(super) claims_made: u64,
     /// The state of the renderer that the plan starts from.
     pub(super) revision: u64,
@@ -71,6 +73,11 @@ impl Plan {
     /// The nodes, if the event contains them.
     pub const fn nodes(&self) -> Option<&NodeAddresses> {
         self.nodes.as_ref()
+    }
+
+    /// The addresses of this host's interfaces, if they change.
+    pub const fn host_addresses(&self) -> Option<&BTreeSet<IpAddr>> {
+        self.host_addresses.as_ref()
     }
 
     /// A service that the event concerns and that is there after it, in its form in the events.

@@ -97,6 +97,7 @@ impl Rendered<'_> {
             workloads: None,
             overrides: None,
             nodes,
+            host_addresses: None,
             claims_made,
             revision: state.revision,
         }

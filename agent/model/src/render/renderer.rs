@@ -70,7 +70,7 @@ impl Renderer {
                 }
             }
             RendererEvent::UpdateNodePortServices(update) => {
-                return self.plan_node_ports(update);
+                return self.plan_node_ports(update, &self.state.options);
             }
             RendererEvent::UpdateLocalFrontendIfs(new) => {
                 let frontend_ifs = (new != self.state.frontend_ifs).then_some(new);
@@ -117,8 +117,8 @@ impl Renderer {
             .sum()
     }
 
-    /// Takes note of the addresses that this host's interfaces have now. Their effect is in the result of
-    /// [`plan_host_addresses`](Self::plan_host_addresses), and of every later event.
+    /// Takes note of the addresses that this host's interfaces have before the first event; later,
+    /// [`plan_host_addresses`](Self::plan_host_addresses) plans their effect.
     pub fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
         self.state.options.host_addresses = addresses;
     }
@@ -161,19 +161,28 @@ impl Renderer {
         services.map(|(id, entry)| (id, entry.frontends()))
     }
 
-    /// Plans the changes that follow from the host's addresses, as they are now, without an event.
+    /// Plans the effect of these addresses, which this host's interfaces have now, and no others.
     ///
     /// # Errors
     ///
     /// A service cannot be rendered, or has to wait for a Resync.
-    pub fn plan_host_addresses(&self) -> Result<Plan, RenderError> {
+    pub fn plan_host_addresses(&self, addresses: BTreeSet<IpAddr>) -> Result<Plan, RenderError> {
         if !self.state.synced {
             return Err(RenderError::BeforeResync);
         }
         let nodes = &self.state.nodes;
-        self.plan_node_ports(NodePortUpdate {
+        let options = RenderOptions {
+            host_addresses: addresses,
+            ..self.state.options.clone()
+        };
+        let same = NodePortUpdate {
             node_ips: nodes.all() | nodes.left_out(),
             services: Vec::new(),
+        };
+        let plan = self.plan_node_ports(same, &options)?;
+        Ok(Plan {
+            host_addresses: Some(options.host_addresses),
+            ..plan
         })
     }
 
@@ -229,10 +238,14 @@ impl Renderer {
         endpoints.count()
     }
 
-    fn plan_node_ports(&self, update: NodePortUpdate) -> Result<Plan, RenderError> {
+    fn plan_node_ports(
+        &self,
+        update: NodePortUpdate,
+        options: &RenderOptions,
+    ) -> Result<Plan, RenderError> {
         let NodePortUpdate { node_ips, services } = update;
         let mut draft = Draft::new(&self.state);
-        let nodes_changed = draft.set_nodes(node_ips);
+        let nodes_changed = draft.set_nodes(NodeAddresses::new(node_ips, options));
         for service in services {
             draft.put(Arc::new(service));
         }
@@ -257,7 +270,7 @@ impl Renderer {
             workloads,
         } = snapshot;
         let mut draft = Draft::new(&self.state);
-        draft.set_nodes(node_ips);
+        draft.set_nodes(NodeAddresses::new(node_ips, &self.state.options));
         draft.set_cluster_nodes(cluster_nodes);
         draft.clear();
         for service in services {

@@ -34,7 +34,8 @@ pub(crate) struct State {
     pub(crate) options: RenderOptions,
     pub(crate) nodes: NodeAddresses,
     pub(crate) services: HashMap<Arc<ServiceId>, Entry>,
-    pub(super) followers: Followers,
+    /// The services with splits that name a service.
+    pub(crate) followers: Followers,
     pub(crate) claims: Claims,
     pub(super) claims_made: u64,
     /// Counts the commits.
@@ -49,7 +50,7 @@ pub(crate) struct State {
     pub(super) cluster_nodes: ClusterNodes,
     /// Nodes of addresses.
     pub(crate) atlas: Atlas,
-    /// The services that have an address as an endpoint.
+    /// The services that have an address behind them.
     pub(crate) members: Members,
     /// Workloads at addresses that are no service's.
     pub(crate) residents: Residents,
@@ -102,6 +103,7 @@ impl State {
             workloads,
             overrides,
             nodes,
+            host_addresses,
             claims_made,
             revision,
         } = plan;
@@ -131,6 +133,9 @@ impl State {
         }
         if let Some(nodes) = nodes {
             self.nodes = nodes;
+        }
+        if let Some(host_addresses) = host_addresses {
+            self.options.host_addresses = host_addresses;
         }
         if let Some(frontend_ifs) = frontend_ifs {
             self.frontend_ifs = frontend_ifs;

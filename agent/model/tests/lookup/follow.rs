@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use shunt_model::{Answer, Delta, EndpointKey, EndpointView, Interest, Membership, Query, Target};
+use shunt_model::{
+    Answer, Delta, EndpointKey, EndpointView, Interest, Membership, Query, Target, decode,
+};
 
 use crate::{
     strategies::{history, queries},
-    world::World,
+    world::{Change, World, by_name},
 };
 
 /// The state that a reader has put together from the changes.
@@ -115,8 +117,8 @@ proptest! {
     fn readers_know_what_is_there_and_see_no_gap(history in history()) {
         let mut world = World::new();
         let mut readers = Vec::<Reader>::new();
-        for (number, event) in history.into_iter().enumerate() {
-            world.apply(event);
+        for (number, change) in history.into_iter().enumerate() {
+            world.apply(change);
             let answers = queries().into_iter().map(|query| world.renderer.lookup(&query));
             if number == 0 {
                 for answer in answers {
@@ -150,12 +152,12 @@ proptest! {
         let mut interest = Interest::default();
         let queries = queries();
         queries.iter().for_each(|query| interest.insert(query.clone()));
-        for event in history {
+        for change in history {
             let ask = |world: &World| -> Vec<Answer> {
                 queries.iter().map(|query| world.renderer.lookup(query)).collect()
             };
             let before = ask(&world);
-            let plan = world.renderer.plan(event).unwrap();
+            let plan = world.plan(change);
             let concerned = world.renderer.concerned(&plan, &interest);
             let generation = world.renderer.generation();
             world.renderer.commit(plan);
@@ -175,8 +177,8 @@ proptest! {
         queries.iter().for_each(|query| all.insert(query.clone()));
         let query = &queries[chosen % queries.len()];
         one.insert(query.clone());
-        for event in history {
-            let plan = world.renderer.plan(event).unwrap();
+        for change in history {
+            let plan = world.plan(change);
             let of_all = world.renderer.concerned(&plan, &all).contains(query);
             let of_one = world.renderer.concerned(&plan, &one).contains(query);
             prop_assert_eq!(of_one, of_all);
@@ -218,4 +220,54 @@ fn an_address_that_changes_hands_is_followed() {
     assert_eq!(next(&world), empty, "nobody is behind it");
     world.tell(r#"{"event":"DeleteService","id":{"namespace":"default","name":"b"}}"#);
     assert_eq!(next(&world), (true, list(&[]), list(&[]), Some(false)));
+}
+
+/// A service with one endpoint at `ip`, and with this split of its port.
+fn split_service(name: &str, cluster_ip: &str, ip: &str, split: &str) -> String {
+    format!(
+        r#"{{"event":"AddService","service":{{"id":{{"namespace":"default","name":"{name}"}},"cluster_ips":["{cluster_ip}"],"ports":{{"http":{{"protocol":"TCP","port":80}}}},"backends":{{"http":[{{"ip":"{ip}","port":8080}}]}}{split}}}}}"#
+    )
+}
+
+#[test]
+fn workloads_behind_each_backend_of_a_split_concern_its_followers() {
+    let split = r#","splits":{"http":{"mode":"available","backends":[{"service":{"namespace":"default","name":"canary"},"port":80,"weight":1},{"ip":"192.0.2.9","port":8080,"weight":1}]}}"#;
+    let resync = r#"{"event":"Resync","node_ips":[],"services":[]}"#;
+    for address in ["10.1.1.1", "192.0.2.9"] {
+        let mut world = World::told(&[
+            resync,
+            &split_service("canary", "10.96.0.2", "10.1.1.1", ""),
+            &split_service("web", "10.96.0.1", "10.1.1.2", split),
+        ]);
+        let by_address: Query = "10.96.0.1:80/tcp".parse().unwrap();
+        for (number, query) in [by_address, by_name("web", Some(80))].iter().enumerate() {
+            let before = world.renderer.lookup(query);
+            let pod = format!(
+                r#"{{"event":"UpdateWorkloads","workloads":[{{"id":{{"kind":"Pod","namespace":"default","name":"pod-{number}"}},"ips":["{address}"]}}],"gone":[]}}"#
+            );
+            let change = Change::Event(decode(&pod).unwrap());
+            assert!(world.concerns(change, query), "{query}: {address}");
+            let is_first = number == 0;
+            let differs = world.renderer.lookup(query) != before;
+            assert_eq!(differs, is_first, "the first pod has the address");
+        }
+    }
+}
+
+#[test]
+fn addresses_of_the_host_concern_those_who_follow_them() {
+    let mut world = World::told(&[r#"{"event":"Resync","node_ips":[],"services":[]}"#]);
+    let (changed, same): (Query, Query) =
+        ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+    let host = |text: &[&str]| {
+        let addresses = text.iter().map(|address| address.parse().unwrap());
+        Change::HostAddresses(addresses.collect())
+    };
+    assert_eq!(world.targets("192.0.2.1"), [""; 0]);
+    assert!(world.concerns(host(&["192.0.2.1", "192.0.2.2"]), &changed));
+    assert_eq!(world.targets("192.0.2.1"), ["Node - own"]);
+    assert!(!world.concerns(host(&["192.0.2.2"]), &same), "it stays");
+    assert_eq!(world.targets("192.0.2.1"), [""; 0]);
+    assert!(world.concerns(host(&[]), &same));
+    assert_eq!(world.targets("192.0.2.2"), [""; 0]);
 }

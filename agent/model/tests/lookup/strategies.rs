@@ -7,12 +7,20 @@ use std::{
     sync::Arc,
 };
 
-use proptest::{collection::vec, option, prelude::*, sample::subsequence};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    sample::{select, subsequence},
+};
 use shunt_model::{
     ClusterNodes, Endpoint, EndpointState, Hints, HostPort, NodePortUpdate, Phase, Protocol, Query,
-    RendererEvent, Scopes, Service, ServiceId, ServicePort, Snapshot, TrafficPolicy, Workload,
-    WorkloadId, WorkloadKind, WorkloadPort, WorkloadUpdate,
+    RendererEvent, Scopes, Service, ServiceId, ServicePort, Snapshot, Split, SplitBackend,
+    SplitFrontends, SplitMode, SplitTarget, TrafficPolicy, Workload, WorkloadId, WorkloadKind,
+    WorkloadPort, WorkloadUpdate,
 };
+
+use crate::world::Change;
 
 /// Services are named 0 to 2, and pods, too.
 const NAMES: u8 = 3;
@@ -67,6 +75,30 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
     })
 }
 
+/// A split among services' endpoints and single addresses.
+fn split() -> impl Strategy<Value = Split> {
+    let modes = vec![SplitMode::Available, SplitMode::Strict, SplitMode::First];
+    let frontends = vec![SplitFrontends::All, SplitFrontends::ClusterIp];
+    let target = prop_oneof![
+        4 => (0..NAMES, 80..82u16).prop_map(|(name, port)| SplitTarget::Service {
+            id: Arc::new(id(name)),
+            port,
+        }),
+        2 => (1..5u8).prop_map(|host| SplitTarget::Address {
+            ip: endpoint_ip(host),
+            port: NonZeroU16::new(80).unwrap(),
+        }),
+        1 => Just(SplitTarget::Invalid { reason: "not permitted".into() }),
+    ];
+    let backend = (target, 0..3u32).prop_map(|(target, weight)| SplitBackend { target, weight });
+    let parts = (select(modes), select(frontends), vec(backend, 0..4));
+    parts.prop_map(|(mode, frontends, backends)| Split {
+        mode,
+        frontends,
+        backends,
+    })
+}
+
 /// A service; several claim the same, at times at a node's or an endpoint's address.
 fn service() -> impl Strategy<Value = Service> {
     let policy = prop_oneof![Just(TrafficPolicy::Cluster), Just(TrafficPolicy::Local)];
@@ -76,20 +108,26 @@ fn service() -> impl Strategy<Value = Service> {
         node(10),
         endpoint_ip(1),
     ];
-    let ports = vec((any::<bool>(), option::of(0..2u16), endpoints()), 0..3);
+    let split = option::weighted(0.4, split());
+    let ports = vec(
+        (any::<bool>(), option::of(0..2u16), endpoints(), split),
+        0..3,
+    );
     let parts = (0..NAMES, subsequence(addresses, 0..=3), policy, ports);
     parts.prop_map(|(name, addresses, traffic_policy, ports)| {
         let mut addresses = addresses.into_iter();
         let ports = ports.into_iter().enumerate();
         let mut ports: Vec<_> = ports
-            .map(|(index, (is_udp, node_port, endpoints))| ServicePort {
-                name: index.to_string().into(),
-                protocol: if is_udp { Protocol::Udp } else { Protocol::Tcp },
-                port: 80 + u16::from(index > 1),
-                node_port: node_port.and_then(|port| NonZeroU16::new(80 + port)),
-                endpoints,
-                split: None,
-            })
+            .map(
+                |(index, (is_udp, node_port, endpoints, split))| ServicePort {
+                    name: index.to_string().into(),
+                    protocol: if is_udp { Protocol::Udp } else { Protocol::Tcp },
+                    port: 80 + u16::from(index > 1),
+                    node_port: node_port.and_then(|port| NonZeroU16::new(80 + port)),
+                    endpoints,
+                    split: split.map(Arc::new),
+                },
+            )
             .collect();
         ports.dedup_by_key(|port| (port.port, port.protocol));
         ports.dedup_by_key(|port| (port.node_port, port.protocol));
@@ -205,10 +243,20 @@ fn event() -> impl Strategy<Value = RendererEvent> {
     ]
 }
 
-/// Events, the first of which is a snapshot.
-pub(crate) fn history() -> impl Strategy<Value = Vec<RendererEvent>> {
-    (snapshot(), vec(event(), 0..25)).prop_map(|(first, mut rest)| {
-        rest.insert(0, first);
+/// Addresses of this host; some are also a node's or an endpoint's.
+fn host_addresses() -> impl Strategy<Value = BTreeSet<IpAddr>> {
+    let addresses = vec![node(10), node(20), endpoint_ip(1), endpoint_ip(3)];
+    subsequence(addresses, 0..=4).prop_map(BTreeSet::from_iter)
+}
+
+/// Events and changes of the host's addresses, the first of which is a snapshot.
+pub(crate) fn history() -> impl Strategy<Value = Vec<Change>> {
+    let change = prop_oneof![
+        9 => event().prop_map(Change::Event),
+        1 => host_addresses().prop_map(Change::HostAddresses),
+    ];
+    (snapshot(), vec(change, 0..25)).prop_map(|(first, mut rest)| {
+        rest.insert(0, Change::Event(first));
         rest
     })
 }

@@ -1,10 +1,20 @@
 //! A renderer that is asked, and words for what it answers.
 
-use std::{collections::BTreeSet, num::NonZeroU16};
+use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU16};
 
 use shunt_model::{
-    Answer, EndpointView, Query, RenderOptions, Renderer, RendererEvent, Target, Who, decode,
+    Answer, EndpointView, Interest, Plan, Query, RenderOptions, Renderer, RendererEvent, Target,
+    Who, decode,
 };
+
+/// A change that a renderer plans.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// An event.
+    Event(RendererEvent),
+    /// This host's addresses are these now.
+    HostAddresses(BTreeSet<IpAddr>),
+}
 
 /// A renderer of the node 192.168.16.10.
 pub(crate) struct World {
@@ -31,12 +41,30 @@ impl World {
 
     pub(crate) fn tell(&mut self, line: &str) {
         let event = decode(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        self.apply(event);
+        self.apply(Change::Event(event));
     }
 
-    pub(crate) fn apply(&mut self, event: RendererEvent) {
-        let plan = self.renderer.plan(event).unwrap();
+    pub(crate) fn apply(&mut self, change: Change) {
+        let plan = self.plan(change);
         self.renderer.commit(plan);
+    }
+
+    pub(crate) fn plan(&self, change: Change) -> Plan {
+        match change {
+            Change::Event(event) => self.renderer.plan(event),
+            Change::HostAddresses(addresses) => self.renderer.plan_host_addresses(addresses),
+        }
+        .unwrap()
+    }
+
+    /// Applies a change, and returns whether it concerns those who follow the question.
+    pub(crate) fn concerns(&mut self, change: Change, query: &Query) -> bool {
+        let mut interest = Interest::default();
+        interest.insert(query.clone());
+        let plan = self.plan(change);
+        let concerned = self.renderer.concerned(&plan, &interest);
+        self.renderer.commit(plan);
+        concerned.contains(query)
     }
 
     pub(crate) fn ask(&self, query: &str) -> Answer {
