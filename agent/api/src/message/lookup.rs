@@ -106,6 +106,7 @@ fn service(target: &ServiceTarget) -> proto::ServiceTarget {
         opaque_ports: _,
         profile: _,
         split: _,
+        first: _,
         frontend,
     } = target;
     let message = proto::ServiceTarget {

@@ -79,6 +79,7 @@ impl From<&SplitShares> for Split {
             split,
             of_backends: _,
             refused,
+            first: _,
         } = shares;
         let backends = split.backends.iter().map(|backend| {
             let shunt_model::SplitBackend { target, weight } = backend;

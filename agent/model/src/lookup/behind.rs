@@ -6,7 +6,7 @@ use crate::{
     endpoint::Endpoint,
     lookup::{
         endpoint::{EndpointKey, EndpointView, Use, conditions},
-        ports::{own_frontends, port_of},
+        ports::{of_families, port_of},
         query::{Query, Subject},
         target::{ServiceTarget, Target, Who},
     },
@@ -79,7 +79,7 @@ fn of_port(state: &State, entry: &Entry, target: &ServiceTarget, found: &mut Vec
         protocol: port.protocol,
     };
     for ipv4 in [true, false] {
-        let mut frontends = own_frontends(state, service, port);
+        let mut frontends = of_families(state, service, port);
         let frontend = frontends.find(|(key, _)| key.address.is_ipv4() == ipv4);
         let frontend = frontend.map(|(_, frontend)| frontend);
         behind.family(&service.id, port, ipv4, frontend, found);

@@ -37,3 +37,22 @@ pub(super) fn own_frontends<'a>(
         Some((key, state.frontend(key)?)).filter(|_| has_it)
     })
 }
+
+/// The first of these frontends in each address family that has one, IPv4 first.
+pub(super) fn of_families<'a>(
+    state: &'a State,
+    service: &'a Service,
+    port: &'a ServicePort,
+) -> impl Iterator<Item = (FrontendKey, &'a Frontend)> {
+    [true, false].into_iter().filter_map(move |ipv4| {
+        let mut own = own_frontends(state, service, port);
+        own.find(|(key, _)| key.address.is_ipv4() == ipv4)
+    })
+}
+
+/// Returns the place in the frontend's split of the backend that takes all new connections of clients on this node, if
+/// the rendering has chosen one.
+pub(super) fn first_of(frontend: &Frontend) -> Option<usize> {
+    let here = frontend.this_node.as_deref().unwrap_or(frontend);
+    here.backends.split.as_ref()?.first
+}

@@ -7,7 +7,7 @@ use crate::{
         answer::Answer,
         behind::endpoints,
         membership::memberships,
-        ports::{own_frontends, port_of},
+        ports::{first_of, of_families, own_frontends, port_of},
         query::{Query, Subject},
         target::{FrontendView, ServiceTarget, Target, TargetKind, Who},
     },
@@ -112,7 +112,12 @@ fn frontends(state: &State, address: IpAddr, query: &Query) -> Vec<Target> {
         Some(Target {
             kind: frontend.kind.into(),
             in_use: false,
-            who: Who::Service(service_target(&entry.service, port, Some((key, frontend)))),
+            who: Who::Service(service_target(
+                &entry.service,
+                port,
+                Some((key, frontend)),
+                first_of(frontend),
+            )),
         })
     };
     let Some(port) = query.port else {
@@ -137,6 +142,7 @@ fn service_target(
     service: &Service,
     port: &ServicePort,
     frontend: Option<(FrontendKey, &Frontend)>,
+    first: Option<usize>,
 ) -> ServiceTarget {
     ServiceTarget {
         service: Arc::clone(&service.id),
@@ -151,6 +157,7 @@ fn service_target(
         opaque_ports: service.opaque_ports.clone(),
         profile: service.profile.clone(),
         split: port.split.clone(),
+        first,
         frontend: frontend.map(|(key, frontend)| FrontendView {
             key,
             kind: frontend.kind,
@@ -256,10 +263,13 @@ fn of_service(state: &State, id: &Arc<ServiceId>, query: &Query) -> Vec<Target> 
         .map(|port| {
             let frontend = own_frontends(state, service, port).next();
             let kind = frontend.map(|(_, frontend)| frontend.kind.into());
+            // A client may use either family: of the backends that are chosen, the first in the split.
+            let families = of_families(state, service, port);
+            let first = families.filter_map(|(_, one)| first_of(one)).min();
             Target {
                 kind: kind.unwrap_or(TargetKind::Service),
                 in_use: true,
-                who: Who::Service(service_target(service, port, frontend)),
+                who: Who::Service(service_target(service, port, frontend, first)),
             }
         })
         .collect();

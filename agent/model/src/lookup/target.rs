@@ -144,6 +144,9 @@ pub struct ServiceTarget {
     pub profile: Option<Arc<str>>,
     /// The split of the port's new connections; `None`: its endpoints share them.
     pub split: Option<Arc<Split>>,
+    /// In mode `first`, the place in the split of the backend that takes all new connections of clients on this node;
+    /// `None`: none can, or the mode is another.
+    pub first: Option<usize>,
     /// The frontend; `None`: the service was asked for by its name, and has no address of its own.
     pub frontend: Option<FrontendView>,
 }

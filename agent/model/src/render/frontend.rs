@@ -198,6 +198,9 @@ pub struct SplitShares {
     pub of_backends: Arc<[u32]>,
     /// The share that is refused; 0 also where no backend takes connections.
     pub refused: u32,
+    /// In mode `first`, the place in the split of the backend that takes all connections; `None`: none can, or the
+    /// mode is another.
+    pub first: Option<usize>,
 }
 
 /// One backend with its share of new connections.

@@ -33,8 +33,9 @@ struct FamilySets {
     is_usable: bool,
     /// By address and port, each once.
     members: BTreeMap<(IpAddr, u16), Member>,
-    /// The share of connections that is refused, in the Cluster set and in the Local one.
-    refused: PerSet,
+    /// The connections of the Cluster set, and of the Local one, beside the shares of the members.
+    cluster: Division,
+    local: Division,
     made: Vec<((Reach, Selection), Arc<BackendSet>)>,
 }
 
@@ -43,6 +44,15 @@ struct FamilySets {
 struct PerSet {
     cluster: u32,
     local: u32,
+}
+
+/// Division of a set's connections among the backends of the split.
+#[derive(Debug, Clone, Copy, Default)]
+struct Division {
+    /// The share that is refused, in parts of [`WHOLE`].
+    refused: u32,
+    /// The place of the backend that takes all, in mode `first`.
+    first: Option<usize>,
 }
 
 /// An endpoint of one or more of the split's backends.
@@ -144,13 +154,19 @@ impl<'a> SplitSets<'a> {
 
     fn build(&mut self, address: IpAddr, reach: Reach, selection: Selection) -> BackendSet {
         let FamilySets {
-            members, refused, ..
+            members,
+            cluster,
+            local,
+            ..
         } = self.family_mut(address);
-        let refused = match reach {
-            Reach::Cluster => refused.cluster,
-            Reach::Local => refused.local,
+        let Division { refused, first } = match reach {
+            Reach::Cluster => *cluster,
+            Reach::Local => *local,
             // The other node has refused that share.
-            Reach::Here => 0,
+            Reach::Here => Division {
+                refused: 0,
+                ..*cluster
+            },
         };
         let (backends, shares): (Vec<Backend>, Vec<u32>) = members
             .iter()
@@ -192,6 +208,7 @@ impl<'a> SplitSets<'a> {
                 split: Arc::clone(self.split),
                 of_backends: shares.into(),
                 refused,
+                first,
             }),
             backends,
         }
@@ -230,9 +247,12 @@ impl FamilySets {
             }
         }
         let Self {
-            members, refused, ..
+            members,
+            cluster,
+            local,
+            ..
         } = &mut family;
-        refused.cluster = share_out(
+        *cluster = share_out(
             mode,
             candidates,
             |scopes| scopes.cluster,
@@ -242,7 +262,7 @@ impl FamilySets {
                 }
             },
         );
-        refused.local = share_out(
+        *local = share_out(
             mode,
             candidates,
             |scopes| scopes.local,
@@ -287,18 +307,18 @@ const fn takes(endpoint: &Endpoint, falls_back: bool) -> bool {
     can && endpoint.weight > 0
 }
 
-/// Passes to `add` the share of each endpoint that takes connections, and returns the share that is refused, of the set
-/// of endpoints with these scopes. Each backend falls back to endpoints that are terminating and still serving by
-/// itself, as its own frontends do.
+/// Divides the connections of the set of endpoints with these scopes, and passes to `add` the share of each endpoint that
+/// takes some. Each backend falls back to endpoints that are terminating and still serving by itself, as its own
+/// frontends do.
 fn share_out(
     mode: SplitMode,
     candidates: &[Candidate],
     is_in: impl Fn(Scopes) -> bool,
     mut add: impl FnMut((IpAddr, u16), u32),
-) -> u32 {
+) -> Division {
     let (mut parts, mut taking) = (Vec::new(), Vec::new());
-    let mut total = 0;
-    for Candidate { weight, endpoints } in candidates {
+    let (mut total, mut first) = (0, None);
+    for (place, Candidate { weight, endpoints }) in candidates.iter().enumerate() {
         let among = |falls_back| {
             let endpoints = endpoints.iter();
             let able = endpoints.filter(move |endpoint| takes(endpoint, falls_back));
@@ -325,6 +345,7 @@ fn share_out(
             total += u64::from(*weight);
         }
         if is_usable && mode == SplitMode::First {
+            first = Some(place);
             break;
         }
     }
@@ -335,5 +356,5 @@ fn share_out(
             add((endpoint.ip, endpoint.port), share);
         }
     }
-    refused
+    Division { refused, first }
 }

@@ -3,5 +3,6 @@
 mod answers;
 mod endpoints;
 mod follow;
+mod splits;
 mod strategies;
 mod world;

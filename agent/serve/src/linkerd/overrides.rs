@@ -4,8 +4,7 @@ use std::{net::SocketAddr, sync::Once};
 
 use linkerd2_proxy_api::destination::WeightedDst;
 use shunt_model::{
-    EndpointView, ServiceTarget, Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget,
-    TargetKind, Use,
+    ServiceTarget, Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget, TargetKind,
 };
 use tracing::info;
 
@@ -20,7 +19,6 @@ const NO_INSTANCE: &str = "no-backend";
 pub(super) fn overrides(
     kind: TargetKind,
     target: &ServiceTarget,
-    endpoints: &[EndpointView],
     settings: &LinkerdSettings,
 ) -> Vec<WeightedDst> {
     let Some(Split {
@@ -38,12 +36,11 @@ pub(super) fn overrides(
     let shown = |backend: &SplitBackend| weighted(backend, settings);
     let mut shown: Vec<WeightedDst> = match mode {
         SplitMode::Available | SplitMode::Strict => backends.iter().filter_map(shown).collect(),
-        // There are no shares: proxies know no order.
+        // There are no shares: proxies know no order. Where no backend can be used, any of them fails.
         SplitMode::First => {
-            let mut weighted = backends.iter().filter(|backend| backend.weight > 0);
-            let first = weighted.clone().next();
-            let takes = weighted.find(|backend| is_in_use(&backend.target, endpoints));
-            takes.or(first).and_then(shown).into_iter().collect()
+            let takes = target.first.and_then(|place| backends.get(place));
+            let first = || backends.iter().find(|backend| backend.weight > 0);
+            takes.or_else(first).and_then(shown).into_iter().collect()
         }
     };
     if shown.is_empty() {
@@ -87,19 +84,6 @@ fn weighted(backend: &SplitBackend, settings: &LinkerdSettings) -> Option<Weight
     })
 }
 
-/// Returns whether the datapath chooses an endpoint of this backend for new connections.
-fn is_in_use(target: &SplitTarget, endpoints: &[EndpointView]) -> bool {
-    let is_of = |endpoint: &EndpointView| match target {
-        SplitTarget::Service { id, port: _ } => endpoint.service == *id,
-        SplitTarget::Address { ip, port } => {
-            (endpoint.key.ip, endpoint.key.port) == (*ip, port.get())
-        }
-        SplitTarget::Invalid { reason: _ } => false,
-    };
-    let mut endpoints = endpoints.iter();
-    endpoints.any(|endpoint| endpoint.used_here == Use::New && is_of(endpoint))
-}
-
 #[cfg(test)]
 mod tests {
     use std::{num::NonZeroU16, sync::Arc};
@@ -121,9 +105,13 @@ mod tests {
     }
 
     fn named(name: &str) -> SplitTarget {
+        named_at(name, 80)
+    }
+
+    fn named_at(name: &str, port: u16) -> SplitTarget {
         SplitTarget::Service {
             id: Arc::new(id(name)),
-            port: 80,
+            port,
         }
     }
 
@@ -134,8 +122,17 @@ mod tests {
         }
     }
 
-    /// The authorities and weights of a split between these backends.
+    /// The authorities and weights of a split between these backends, none of which can be used.
     fn shown(mode: SplitMode, backends: &[(SplitTarget, u32)]) -> Vec<(String, u32)> {
+        shown_with(mode, None, backends)
+    }
+
+    /// The same, where the backend at this place takes all in mode `first`.
+    fn shown_with(
+        mode: SplitMode,
+        first: Option<usize>,
+        backends: &[(SplitTarget, u32)],
+    ) -> Vec<(String, u32)> {
         let backends = backends.iter().map(|(target, weight)| SplitBackend {
             target: target.clone(),
             weight: *weight,
@@ -157,13 +154,14 @@ mod tests {
                 frontends: SplitFrontends::All,
                 backends: backends.collect(),
             })),
+            first,
             frontend: None,
         };
         let settings = LinkerdSettings {
             cluster_domain: "cluster.local".into(),
             opaque_ports: OpaquePorts([].into()),
         };
-        let shown = overrides(TargetKind::ClusterIp, &target, &[], &settings).into_iter();
+        let shown = overrides(TargetKind::ClusterIp, &target, &settings).into_iter();
         shown
             .map(|destination| (destination.authority, destination.weight))
             .collect()
@@ -175,6 +173,21 @@ mod tests {
         for mode in [SplitMode::Available, SplitMode::Strict, SplitMode::First] {
             let only = ("a.default.svc.cluster.local:80".to_owned(), 50);
             assert_eq!(shown(mode, &backends), [only], "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn the_rendering_chooses_the_backend_of_mode_first() {
+        // Endpoints do not distinguish two backends of one service.
+        let backends = [(named("a"), 1), (named_at("a", 81), 1), (named("b"), 1)];
+        for (first, expected) in [
+            (Some(0), "a.default.svc.cluster.local:80"),
+            (Some(1), "a.default.svc.cluster.local:81"),
+            (Some(2), "b.default.svc.cluster.local:80"),
+            (None, "a.default.svc.cluster.local:80"),
+        ] {
+            let found = shown_with(SplitMode::First, first, &backends);
+            assert_eq!(found, [(expected.to_owned(), 1)], "{first:?}");
         }
     }
 

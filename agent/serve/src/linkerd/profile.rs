@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use linkerd2_proxy_api::destination::{DestinationProfile, RetryBudget, WeightedAddr};
-use shunt_model::{Answer, EndpointView, Phase, ServiceTarget, TargetKind, Who, Workload};
+use shunt_model::{Answer, Phase, ServiceTarget, TargetKind, Who, Workload};
 
 use crate::linkerd::{
     addresses::{declared, is_at, is_instance, own_endpoints},
@@ -42,7 +42,7 @@ fn at_address(
         return unknown(address.port(), settings);
     };
     match &target.who {
-        Who::Service(own) => of_service(target.kind, own, &answer.endpoints, settings),
+        Who::Service(own) => of_service(target.kind, own, settings),
         // Nothing is known of the port, and nothing answers there.
         Who::UndefinedPort { .. } => DestinationProfile::default(),
         Who::Workload(workload) if workload.phase != Phase::Pending => of_endpoint(
@@ -59,14 +59,7 @@ fn at_address(
 
 fn of_name(name: &Name, answer: &Answer, settings: &LinkerdSettings) -> DestinationProfile {
     match declared(name, answer) {
-        Some((kind, own)) => {
-            let endpoints = answer.endpoints.iter();
-            let behind: Vec<EndpointView> = endpoints
-                .filter(|endpoint| is_at(endpoint, own.port))
-                .cloned()
-                .collect();
-            of_service(kind, own, &behind, settings)
-        }
+        Some((kind, own)) => of_service(kind, own, settings),
         None if answer.targets.is_empty() => unknown(name.port.get(), settings),
         None => DestinationProfile::default(),
     }
@@ -98,7 +91,6 @@ fn of_instance(
 fn of_service(
     kind: TargetKind,
     target: &ServiceTarget,
-    endpoints: &[EndpointView],
     settings: &LinkerdSettings,
 ) -> DestinationProfile {
     let ServiceTarget {
@@ -113,7 +105,7 @@ fn of_service(
         fully_qualified_name: settings.name_of(service),
         routes: requests.routes(),
         opaque_protocol: settings.is_opaque(opaque_ports.as_deref(), *port),
-        dst_overrides: overrides(kind, target, endpoints, settings),
+        dst_overrides: overrides(kind, target, settings),
         parent_ref: Some(service_ref(service, *port)),
         profile_ref: requests.reference(&service.namespace),
         retry_budget: Some(requests.retry_budget().unwrap_or_else(retry_budget)),

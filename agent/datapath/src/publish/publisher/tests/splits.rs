@@ -29,6 +29,7 @@ fn split(backends: &[(u8, u32)], refused: u32) -> BackendSet {
         }),
         of_backends: backends.iter().map(|(_, share)| *share).collect(),
         refused,
+        first: None,
     });
     set.clone()
 }
