@@ -249,7 +249,7 @@ impl Engine {
         }
         Self {
             store: Store::default(),
-            book: Book::default(),
+            book: Book::of_cluster(&options.cluster_domain),
             view: NodeView {
                 name: (&*options.node_name).into(),
                 zone: None,

@@ -30,6 +30,8 @@ pub struct KubernetesOptions {
     pub forwarding: Forwarding,
     /// True if the annotation `service.shunt.io/forwarding` of a Service may decide it.
     pub forwarding_by_annotation: bool,
+    /// Suffix of the names of services in the cluster's DNS.
+    pub cluster_domain: String,
     /// Pods that lookups know, and whether they know machines outside the cluster.
     pub lookup_pods: LookupPods,
     /// Capacities of the tables.

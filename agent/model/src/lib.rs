@@ -28,6 +28,7 @@ mod seniority;
 mod service;
 mod service_id;
 mod split;
+mod status_range;
 mod topology;
 pub mod unchecked;
 mod unusable;
@@ -82,6 +83,7 @@ pub use self::{
     service::{Service, ServicePort},
     service_id::ServiceId,
     split::{Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget},
+    status_range::{StatusRange, StatusRangeError},
     topology::choose_by_hints,
     unusable::unusable,
     validate::snapshot::SnapshotBuilder,

@@ -117,7 +117,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     } else {
         Families::NONE
     };
-    let mut sources = Sources::open(events, kubernetes, consul, &node, sizes.table_sizes()).await?;
+    let cluster = (kubernetes, apis.cluster_domain());
+    let mut sources = Sources::open(events, cluster, consul, &node, sizes.table_sizes()).await?;
     // Before anything is touched: another agent may be at work here.
     let Some((socket_file, apis)) = listen(&socket, apis, &mut stop).await? else {
         return Ok(ExitCode::SUCCESS);

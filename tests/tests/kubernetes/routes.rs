@@ -1,6 +1,6 @@
 //! Routes and TrafficSplits share a Service's connections out among others.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use shunt_tests::{ApiServer, Namespace, Target, addresses, wait_until};
 
 use crate::{
@@ -137,6 +137,17 @@ fn kinds_are_followed_as_soon_as_the_cluster_defines_them_and_until_it_does_not(
         .put(definition(SERVICE_PROFILES, &["v1alpha2"]));
     world.server.put(service_profile("v2"));
     world.await_pods(client, target, &["pod-d"]);
+    // With an impossible range of statuses it is unreadable, and its last readable state stays.
+    let class = json!({ "condition": { "status": { "min": 500, "max": 600 } } });
+    let routes = json!([{ "name": "a", "responseClasses": [class] }]);
+    let unreadable = with(service_profile("v1"), "/spec/routes", routes);
+    world.server.put(unreadable);
+    world.await_source("it is unreadable", |source| source["unreadable"] == 1);
+    world.await_pods(client, target, &["pod-d"]);
+    // One of another domain does not count.
+    let elsewhere = "web.default.svc.example.org";
+    let elsewhere = with(service_profile("v2"), "/metadata/name", elsewhere);
+    world.server.put(elsewhere);
     world.server.put(traffic_split(&[("v1", 1)]));
     world.server.delete(&service_profile("v2"));
     world.await_pods(client, target, &["pod-b"]);

@@ -339,6 +339,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "service",
             "service_id",
             "split",
+            "status_range",
             "topology",
             "unusable",
             "workload",

@@ -141,6 +141,7 @@ impl World {
             protects_host_ports: true,
             forwarding_by_annotation: true,
             forwarding: Forwarding::Snat,
+            cluster_domain: "cluster.local".to_owned(),
             lookup_pods: LookupPods::Off,
             limits: Limits::default(),
         };

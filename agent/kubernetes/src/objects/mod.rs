@@ -20,6 +20,7 @@ pub(crate) mod node;
 pub(crate) mod null;
 pub(super) mod opaque_ports;
 pub(super) mod pod;
+mod quantity;
 pub(crate) mod readiness_probe;
 pub(crate) mod reference_grant;
 pub(crate) mod route;

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::SystemTime};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shunt_model::ServiceId;
+use shunt_model::{ServiceId, StatusRange};
 
-use super::{metadata::Metadata, null, service_name::named};
+use super::{metadata::Metadata, null, quantity::Quantity, service_name::named};
 
 /// A ServiceProfile, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -16,8 +16,8 @@ pub(crate) struct ServiceProfile {
     pub(crate) id: ServiceId,
     /// Time at which it was made, in whole seconds.
     pub(crate) created: SystemTime,
-    /// The Service that it is for; `None`: one of another namespace, for which it counts with clients of its
-    /// own namespace alone.
+    /// The Service that it is for, in a cluster whose domain its name has; `None`: one of another namespace, for which
+    /// it counts with clients of its own namespace alone.
     pub(crate) service: Option<ServiceId>,
     /// Destinations of the Service's traffic in place of it.
     pub(crate) overrides: Vec<Override>,
@@ -54,7 +54,7 @@ pub(crate) struct RawServiceProfile {
 struct RawSpec {
     #[serde(deserialize_with = "null::or_default")]
     dst_overrides: Vec<RawOverride>,
-    routes: Value,
+    routes: Routes,
     retry_budget: Value,
 }
 
@@ -65,39 +65,41 @@ struct RawOverride {
     weight: Quantity,
 }
 
-/// A number of Kubernetes: `500m`, `"1"`, or 1.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-enum Quantity {
-    Text(Box<str>),
-    Number(f64),
+/// The routes of a profile as they stand there. An impossible range of statuses makes the whole profile unreadable, as
+/// in Linkerd (linkerd2, `pkg/profiles`): its last readable form stays.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(try_from = "Value")]
+struct Routes(Value);
+
+/// The fields of a route that have ranges of statuses.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "to read the ranges is to check them")]
+struct RangesOfRoute {
+    response_classes: Option<Vec<RangesOfClass>>,
 }
 
-impl Default for Quantity {
-    fn default() -> Self {
-        Self::Number(0.0)
-    }
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "to read the ranges is to check them")]
+struct RangesOfClass {
+    condition: Option<Ranges>,
 }
 
-impl Quantity {
-    /// In thousandths, up to the next whole one; `None`: it is none that a weight can have.
-    fn thousandths(&self) -> Option<u32> {
-        let thousandths = match self {
-            Self::Number(number) => number * 1000.0,
-            Self::Text(text) => match text.strip_suffix('m') {
-                Some(thousandths) => thousandths.parse().ok()?,
-                None => text.parse::<f64>().ok()? * 1000.0,
-            },
-        };
-        let whole = thousandths.ceil();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is a whole number within the range"
-        )]
-        (0.0..=f64::from(u32::MAX))
-            .contains(&whole)
-            .then_some(whole as u32)
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "to read the ranges is to check them")]
+struct Ranges {
+    all: Option<Vec<Ranges>>,
+    any: Option<Vec<Ranges>>,
+    not: Option<Box<Ranges>>,
+    status: Option<StatusRange>,
+}
+
+impl TryFrom<Value> for Routes {
+    type Error = serde_json::Error;
+
+    fn try_from(routes: Value) -> Result<Self, Self::Error> {
+        Option::<Vec<RangesOfRoute>>::deserialize(&routes)?;
+        Ok(Self(routes))
     }
 }
 
@@ -106,7 +108,7 @@ impl From<RawServiceProfile> for ServiceProfile {
         let RawServiceProfile { metadata, spec } = raw;
         let RawSpec {
             dst_overrides,
-            routes,
+            routes: Routes(routes),
             retry_budget,
         } = spec;
         let id = metadata.id();
@@ -194,19 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_read_as_kubernetes_does() {
+    fn weights_are_quantities() {
         for (text, expected) in [
             (json!("1"), Some(1000)),
-            (json!("0.5"), Some(500)),
-            (json!("1500m"), Some(1500)),
-            (json!("0.3m"), Some(1)),
-            (json!(2), Some(2000)),
+            (json!("500m"), Some(500)),
+            (json!("1k"), Some(1_000_000)),
             (json!(0.25), Some(250)),
             (json!("0"), Some(0)),
             (json!("-1"), None),
-            (json!("nan"), None),
             (json!("many"), None),
-            (json!("5000000"), None),
+            (json!("5M"), None),
         ] {
             let found = overrides("v2.b.svc", &text);
             let weight = match &found[..] {
@@ -214,6 +213,39 @@ mod tests {
                 _ => None,
             };
             assert_eq!(weight, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_range_of_statuses_makes_the_profile_unreadable() {
+        let range = |min: u32, max: u32| json!({ "status": { "min": min, "max": max } });
+        let read = |condition: &Value| {
+            let mut profile = json!({ "metadata": { "namespace": "a", "name": "x" } });
+            profile["spec"]["routes"] = json!([
+                { "name": "first" },
+                { "name": "second", "responseClasses": [{ "condition": condition }] },
+            ]);
+            serde_json::from_value::<ServiceProfile>(profile)
+        };
+        for (condition, is_readable) in [
+            (range(500, 599), true),
+            (json!({ "status": { "min": 500 } }), true),
+            (
+                json!({ "all": [range(200, 200)], "not": range(0, 300) }),
+                true,
+            ),
+            (range(500, 600), false),
+            (range(99, 200), false),
+            (range(404, 400), false),
+            (json!({ "all": [range(200, 200), range(404, 400)] }), false),
+            (json!({ "any": [{ "not": range(0, 1000) }] }), false),
+        ] {
+            let found = read(&condition);
+            assert_eq!(found.is_ok(), is_readable, "{condition}");
+            if let Err(error) = found {
+                let error = error.to_string();
+                assert!(error.contains("statuses"), "{error}");
+            }
         }
     }
 }

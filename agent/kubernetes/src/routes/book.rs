@@ -49,12 +49,33 @@ impl RouteKind {
 pub(crate) struct Book {
     tcp: Claims<Route>,
     udp: Claims<Route>,
-    pub(super) service_profiles: Claims<ServiceProfile>,
+    service_profiles: Claims<ServiceProfile>,
     pub(super) traffic_splits: Claims<TrafficSplit>,
     pub(super) grants: Grants,
+    /// Suffix of the names of services, which their ServiceProfiles have.
+    cluster_domain: Box<str>,
 }
 
 impl Book {
+    /// Returns a book of a cluster with this domain, without any objects.
+    pub(crate) fn of_cluster(domain: &str) -> Self {
+        Self {
+            cluster_domain: domain.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The ServiceProfile of the service: the one whose name is exactly the service's name in the cluster's DNS. A
+    /// profile of another domain is for another cluster.
+    pub(super) fn service_profile(&self, service: &ServiceId) -> Option<&ServiceProfile> {
+        let ServiceId { namespace, name } = service;
+        let domain = &self.cluster_domain;
+        let name = format!("{name}.{namespace}.svc.{domain}");
+        let profiles = self.service_profiles.of(service).iter();
+        let mut named = profiles.filter(|profile| *profile.id.name == *name);
+        named.next().map(|profile| &**profile)
+    }
+
     /// Takes note of the news, and returns the services whose splits it concerns.
     pub(crate) fn take(&mut self, change: RouteChange) -> BTreeSet<ServiceId> {
         match change {

@@ -19,20 +19,20 @@ use crate::{
 pub(super) struct MeshSplit(Vec<(Arc<ServiceId>, Option<u16>, u32)>);
 
 impl Book {
-    /// Returns the settings for proxies of the oldest ServiceProfile of the service.
+    /// Returns the settings for proxies of the service's ServiceProfile.
     pub(super) fn settings(&self, service: &ServiceId) -> Option<Arc<str>> {
-        let profile = self.service_profiles.of(service).first()?;
+        let profile = self.service_profile(service)?;
         Some(Arc::clone(&profile.settings))
     }
 
-    /// The oldest ServiceProfile of the service, if it splits anything; else the oldest TrafficSplit, if
+    /// The ServiceProfile of the service, if it splits anything; else the oldest TrafficSplit, if
     /// that does: Linkerd makes ServiceProfiles of TrafficSplits.
     pub(super) fn mesh_split(
         &self,
         service: &ServiceId,
         problems: &mut Vec<Problem>,
     ) -> Option<MeshSplit> {
-        let profile = self.service_profiles.of(service).first();
+        let profile = self.service_profile(service);
         if let Some(profile) = profile.filter(|profile| profile.splits(problems)) {
             let shares = profile.shares();
             let shares = shares.map(|(id, port, weight)| (Arc::new(id.clone()), port, weight));

@@ -11,7 +11,7 @@ use linkerd2_proxy_api::{
     meta::Metadata,
 };
 use serde::Deserialize;
-use shunt_model::Escaped;
+use shunt_model::{Escaped, StatusRange};
 use shunt_runtime::GoDuration;
 use tracing::debug;
 
@@ -61,14 +61,7 @@ struct ResponseCondition {
     all: Option<Vec<ResponseCondition>>,
     any: Option<Vec<ResponseCondition>>,
     not: Option<Box<ResponseCondition>>,
-    status: Option<Statuses>,
-}
-
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(default)]
-struct Statuses {
-    min: u32,
-    max: u32,
+    status: Option<StatusRange>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -221,7 +214,7 @@ impl ResponseCondition {
         if let Some(not) = not {
             found.push(Response::Not(Box::new(not.response()?)));
         }
-        if let Some(Statuses { min, max }) = *status {
+        if let Some(StatusRange { min, max }) = *status {
             found.push(Response::Status(HttpStatusRange { min, max }));
         }
         let wrapped = |found| ResponseMatch {
@@ -356,6 +349,13 @@ mod tests {
         }
     }
 
+    /// A profile with a budget, and with a route whose responses have this range of statuses.
+    fn with_status(range: &serde_json::Value) -> serde_json::Value {
+        let class = json!({ "condition": { "status": range } });
+        let route = json!({ "condition": { "method": "GET" }, "responseClasses": [class] });
+        json!({ "routes": [route], "retryBudget": { "ttl": "1s" } })
+    }
+
     #[test]
     fn what_is_not_understood_says_nothing() {
         for condition in [
@@ -374,6 +374,8 @@ mod tests {
                 false,
             ),
             (json!({ "routes": 3 }), false),
+            (with_status(&json!({ "min": 404, "max": 400 })), false),
+            (with_status(&json!({ "max": 600 })), false),
             (json!({ "retryBudget": { "ttl": "soon" } }), false),
             (json!({ "retryBudget": { "ttl": "1s" } }), true),
         ] {

@@ -41,7 +41,7 @@ impl Sources {
     /// One cannot be opened.
     pub(super) async fn open(
         events: Option<Input>,
-        kubernetes: KubernetesArgs,
+        (kubernetes, cluster_domain): (KubernetesArgs, &str),
         consul: ConsulArgs,
         node: &NodeArgs,
         sizes: TableSizes,
@@ -55,7 +55,7 @@ impl Sources {
         Ok(Self {
             file: file.transpose()?,
             consul: consul.open(here.subscribe())?,
-            cluster: match kubernetes.options(node.forwarding(), sizes)? {
+            cluster: match kubernetes.options(node.forwarding(), sizes, cluster_domain)? {
                 Some(options) => Some(KubernetesSource::new(options, changes).await?),
                 None => None,
             },

@@ -26,6 +26,11 @@ pub(crate) struct ApiArgs {
 }
 
 impl ApiArgs {
+    /// Returns the suffix of the names of the cluster's services.
+    pub(crate) fn cluster_domain(&self) -> &str {
+        self.linkerd.cluster_domain()
+    }
+
     /// Listens at the addresses that are given, and reads what is to be served.
     ///
     /// # Errors

@@ -195,11 +195,13 @@ impl KubernetesArgs {
         Self { beside, ..self }
     }
 
-    /// The source's settings, if there is to be one; `forwarding` is the default, and the tables have these `sizes`.
+    /// The source's settings, if there is to be one; `forwarding` is the default, the tables have these `sizes`, and the
+    /// names of services end with `cluster_domain`.
     pub(crate) fn options(
         self,
         forwarding: Forwarding,
         sizes: TableSizes,
+        cluster_domain: &str,
     ) -> Result<Option<KubernetesOptions>> {
         let Self {
             kubernetes,
@@ -240,6 +242,7 @@ impl KubernetesArgs {
             protects_host_ports: protect_host_ports.is_on(),
             forwarding,
             forwarding_by_annotation: forwarding_annotation.is_on(),
+            cluster_domain: cluster_domain.to_owned(),
             lookup_pods: lookup_pods.into(),
             limits: Limits {
                 frontends: sizes.frontends,
@@ -279,7 +282,7 @@ mod tests {
         for flag in [ours, theirs] {
             let options = parse(&[flag])
                 .unwrap()
-                .options(Forwarding::Snat, TableSizes::default())
+                .options(Forwarding::Snat, TableSizes::default(), "cluster.local")
                 .unwrap();
             let url = options.unwrap().api_server.url;
             assert_eq!(url.as_deref(), Some("https://a.example"), "{flag}");
@@ -289,7 +292,7 @@ mod tests {
         for (flag, expected) in [(ours, Some("https://a.example")), (theirs, None)] {
             let configured = parse(&[flag]).unwrap().configured(None, None, &[]).unwrap();
             let options = configured
-                .options(Forwarding::Snat, TableSizes::default())
+                .options(Forwarding::Snat, TableSizes::default(), "cluster.local")
                 .unwrap();
             assert_eq!(
                 options.unwrap().api_server.url.as_deref(),

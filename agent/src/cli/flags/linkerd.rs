@@ -19,7 +19,7 @@ pub(crate) struct LinkerdArgs {
     #[arg(long, requires = "linkerd_api")]
     linkerd_api_remote: bool,
 
-    /// Suffix of the names of the cluster's services
+    /// Suffix of the names of the cluster's services, also in the names of ServiceProfiles
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     linkerd_cluster_domain: String,
 
@@ -30,6 +30,11 @@ pub(crate) struct LinkerdArgs {
 }
 
 impl LinkerdArgs {
+    /// Returns the suffix of the names of the cluster's services.
+    pub(crate) fn cluster_domain(&self) -> &str {
+        &self.linkerd_cluster_domain
+    }
+
     /// Listens, if an address is given.
     ///
     /// # Errors

@@ -301,3 +301,23 @@ fn what_a_service_profile_says_wrongly_is_told() {
     assert!(splits.is_empty());
     assert_eq!(problems, [Problem::ServiceProfileWeights(WEB.into())]);
 }
+
+#[test]
+fn a_service_profile_of_another_domain_is_of_another_cluster() {
+    for (name, expected) in [
+        ("web.default.svc.cluster.local", "available v1:80*1000"),
+        ("web.default.svc.example.org", ""),
+        ("web.default.svc.cluster.local.example.org", ""),
+        ("web.default.svc", ""),
+        ("web.default", ""),
+    ] {
+        let world = World::default().service("web");
+        let world = world.profile(name, &[("v1.default.svc.cluster.local", "1")]);
+        assert_eq!(world.split("http"), expected, "{name}");
+    }
+    let world = World::default().service("web");
+    let world = world.profile("web.default.svc.another", &[("v1.default.svc", "1")]);
+    let own = "web.default.svc.cluster.local";
+    let world = world.profile(own, &[("v2.default.svc", "1k")]);
+    assert_eq!(world.split("http"), "available v2:80*1000000");
+}

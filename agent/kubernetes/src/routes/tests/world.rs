@@ -26,10 +26,20 @@ use crate::{
 };
 
 /// Objects of a cluster.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct World {
     pub(super) book: Book,
     services: BTreeMap<ServiceId, Service>,
+}
+
+/// A cluster of the domain `cluster.local`.
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            book: Book::of_cluster("cluster.local"),
+            services: BTreeMap::new(),
+        }
+    }
 }
 
 /// `NAMESPACE/NAME`, or a name in the namespace `default`.
