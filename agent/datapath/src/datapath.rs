@@ -24,7 +24,6 @@ use tokio::{sync::watch::Receiver, task::JoinHandle};
 
 use shunt_model::{Changes, Frontend, FrontendKind, Locations, Protocol};
 
-use self::kept::PinState;
 use crate::{
     attach::{
         attachments::Attachments, cgroup, expedite::Expedited, release::release,
@@ -67,7 +66,7 @@ use crate::{
         programs,
         sockets::{SocketLb, SocketOptions},
     },
-    pins::{self, cleanup::Removed, error::PinError, layout::Layout},
+    pins::{self, cleanup::Removed, error::PinError, held::PinState, layout::Layout},
     publish::{
         dual_publisher::DualPublisher,
         maglev::{MaglevUse, ReadyTables, Recipe},

@@ -41,7 +41,7 @@ impl XdpAttachment {
         let link = match self {
             Self::Link(link) => link,
             Self::Pinned(held) => {
-                *self = adopt(object, &held.path().to_owned())?;
+                *self = adopt(object, held.path())?;
                 return Ok(());
             }
         };

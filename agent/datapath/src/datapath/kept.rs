@@ -5,16 +5,10 @@ use std::path::{Path, PathBuf};
 use tracing::info;
 
 use super::Datapath;
-use crate::pins::{error::PinError, held::Repair};
-
-/// Results of the comparisons of the pins with what is held.
-#[derive(Debug, Default)]
-pub(super) struct PinState {
-    /// True if something had to be pinned again since the agent's start.
-    was_restored: bool,
-    /// Why something is not pinned, if it is not.
-    problem: Option<String>,
-}
+use crate::pins::{
+    error::PinError,
+    held::{PinState, Repair},
+};
 
 impl Datapath {
     /// Attaches the programs for sockets to another cgroup if theirs was removed, and pins again what is not pinned any

@@ -30,6 +30,15 @@ pub(crate) struct Repair {
     pub(crate) error: Option<PinError>,
 }
 
+/// Results of the comparisons of the pins with what is held.
+#[derive(Debug, Default)]
+pub(crate) struct PinState {
+    /// True if something had to be pinned again since the agent's start.
+    pub(crate) was_restored: bool,
+    /// Why something is not pinned, if it is not.
+    pub(crate) problem: Option<String>,
+}
+
 impl Held {
     /// Holds an object that is pinned at `path`.
     pub(crate) fn new(object: impl Into<OwnedFd>, path: &Path) -> Self {

@@ -10,7 +10,7 @@ use tracing::warn;
 use crate::host::early_rules::EarlyRules;
 
 /// Interval of the looks.
-const INTERVAL: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_mins(1);
 
 /// Interval as long as no frontends are known to compare rules with.
 const UNTIL_FRONTENDS: Duration = Duration::from_secs(5);

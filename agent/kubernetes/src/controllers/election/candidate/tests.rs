@@ -13,7 +13,7 @@ fn candidate(identity: &str) -> Candidate {
         name: "l".to_owned(),
         identity: identity.to_owned(),
         duration: DURATION,
-        grace: DURATION - TERM,
+        grace: DURATION.saturating_sub(TERM),
     })
 }
 
