@@ -15,6 +15,7 @@ use crate::{
     dual_stack::{Family, service, world_with_flags},
     handover::dying_after,
     monitor::Monitor,
+    pinned,
     world::{REQUEST, World, all_answered},
 };
 
@@ -173,7 +174,7 @@ fn tables_of_programs(pins: &PinDir) -> usize {
     let tables = fs::read_dir(pins.path().join("maps")).unwrap();
     let names = tables.map(|table| table.unwrap().file_name().into_string().unwrap());
     names
-        .filter(|name| name.starts_with("IPV6_PROGRAMS"))
+        .filter(|name| name.starts_with(pinned::PROGRAMS))
         .count()
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, net::Ipv4Addr};
 
 use aya::{
-    maps::{Array, HashMap, Map, MapData},
+    maps::{Array, HashMap, Map, MapData, MapInfo},
     programs::{
         ProgramInfo,
         links::{FdLink, PinnedLink},
@@ -65,6 +65,22 @@ impl Tables {
         let backends = self.backends.iter().map(Result::unwrap);
         backends.filter(|backend| backend[8..10] != [0, 0]).count()
     }
+}
+
+/// Prefix of the names of tables of programs: each agent pins one of its own.
+pub(crate) const PROGRAMS: &str = "IPV6_PROGRAMS-";
+
+/// The kernel's descriptions of the pinned tables that one agent leaves to the next, by name.
+pub(crate) fn infos(pins: &PinDir) -> BTreeMap<String, MapInfo> {
+    let entries = fs::read_dir(pins.path().join("maps")).unwrap();
+    let infos = entries.map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, MapInfo::from_pin(entry.path()).unwrap())
+    });
+    infos
+        .filter(|(name, _)| !name.starts_with(PROGRAMS))
+        .collect()
 }
 
 /// The kernel's ids of the pinned programs, by name.

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 
-use aya::maps::{Array, Map, MapData, MapInfo, PerCpuArray};
+use aya::maps::{Array, Map, MapData, PerCpuArray};
 use serde_json::{Value, json};
 use shunt_common::{Counter, registry::STATE_LAYOUT};
 use shunt_tests::{Cgroup, Continuous, Namespace, PinDir, Transport, addresses, is_root};
@@ -64,14 +64,9 @@ pub(crate) fn snapshot([tcp, udp]: &[Service; 2]) -> String {
 
 /// Returns the value sizes and ids of pinned tables, by name.
 pub(crate) fn tables(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
-    let entries = fs::read_dir(pins.path().join("maps")).unwrap();
-    entries
-        .map(|entry| {
-            let entry = entry.unwrap();
-            let info = MapInfo::from_pin(entry.path()).unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            (name, (info.value_size(), info.id()))
-        })
+    let infos = pinned::infos(pins).into_iter();
+    infos
+        .map(|(name, info)| (name, (info.value_size(), info.id())))
         .collect()
 }
 

@@ -1,8 +1,8 @@
 //! Larger tables take the place of pinned ones while packets go on.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
-use aya::maps::{HashMap, Map, MapData, MapInfo};
+use aya::maps::{HashMap, Map, MapData};
 use serde_json::{Value, json};
 use shunt_common::{
     AffinityKey, FragmentEntry, FragmentKey, V4, V6,
@@ -86,14 +86,10 @@ fn sizes(larger: usize) -> Vec<&'static str> {
 
 /// The ids and the room of the pinned tables, by name.
 fn rooms(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
-    let entries = fs::read_dir(pins.path().join("maps")).unwrap();
-    let tables = entries.map(|entry| {
-        let entry = entry.unwrap();
-        let info = MapInfo::from_pin(entry.path()).unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        (name, (info.id(), info.max_entries()))
-    });
-    tables.collect()
+    let infos = pinned::infos(pins).into_iter();
+    infos
+        .map(|(name, info)| (name, (info.id(), info.max_entries())))
+        .collect()
 }
 
 /// Returns the programs' entries in a table.
