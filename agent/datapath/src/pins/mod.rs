@@ -8,7 +8,7 @@
 //!                                before Linux 6.6 a symbolic link, the note of a filter
 //! ```
 //!
-//! What is pinned is [held](held::Held) too, and pinned again if others remove the pin or hide it.
+//! The agent [holds](held::Held) each of these objects too, and pins it again if others remove the pin or hide it.
 
 pub(crate) mod bpffs;
 pub(crate) mod cleanup;
