@@ -222,7 +222,7 @@ impl Agent {
         let agent = Self {
             child,
             stdin,
-            log: Log::follow(stderr),
+            log: Log::follow(stderr)?,
             lines: 0,
             socket,
         };

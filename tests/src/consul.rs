@@ -294,7 +294,7 @@ fn spawn(
         .with_context(|| format!("cannot start `{line}`"))?;
     let output = child.stdout.take();
     let output = output.ok_or_else(|| anyhow!("`{line}` has no pipe"))?;
-    Ok((child, Log::follow(output)))
+    Ok((child, Log::follow(output)?))
 }
 
 impl Drop for Consul {

@@ -60,7 +60,7 @@ impl Controller {
         let stderr = stderr.ok_or_else(|| anyhow!("`{line}` has no pipe"))?;
         Ok(Self {
             child,
-            log: Log::follow(stderr),
+            log: Log::follow(stderr)?,
         })
     }
 

@@ -1,63 +1,94 @@
 //! The agent's standard error, line by line.
 
 use std::{
-    io::{self, BufRead as _, BufReader, Read},
+    fs::File,
+    io::{self, ErrorKind, Read as _},
+    os::fd::{AsFd as _, OwnedFd},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+};
+
 use crate::patience::patience;
 
-/// The lines so far, and whether there can be more.
-#[derive(Default)]
+/// The number of bytes that are read at once: the room of a pipe.
+const PIECE: usize = 1 << 16;
+
+/// The lines so far, and where more come from.
 struct Lines {
     lines: Vec<String>,
-    ended: bool,
+    /// The beginning of the next line.
+    rest: Vec<u8>,
+    /// The pipe, unless it has ended.
+    pipe: Option<File>,
 }
 
-#[derive(Default)]
 struct Shared {
     lines: Mutex<Lines>,
     grown: Condvar,
 }
 
-/// A log that a thread of its own keeps reading, so that the agent never waits for us.
+/// A log that a thread of its own keeps reading, so that the agent never waits for us. Each look at it has all that the
+/// agent has written until then, whether that thread has had its turn or not.
 pub(crate) struct Log(Arc<Shared>);
 
 impl Log {
     /// Reads until the agent closes its side.
-    pub(crate) fn follow(stderr: impl Read + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no room for another descriptor.
+    pub(crate) fn follow(pipe: impl Into<OwnedFd>) -> io::Result<Self> {
+        let pipe = pipe.into();
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        let waited_for = pipe.try_clone()?;
+        let shared = Arc::new(Shared {
+            lines: Mutex::new(Lines {
+                lines: Vec::new(),
+                rest: Vec::new(),
+                pipe: Some(pipe.into()),
+            }),
+            grown: Condvar::new(),
+        });
         let log = Self(Arc::clone(&shared));
         thread::spawn(move || {
-            for line in BufReader::new(stderr).split(b'\n') {
-                let Ok(line) = line else { break };
-                lock(&shared)
-                    .lines
-                    .push(String::from_utf8_lossy(&line).into_owned());
+            while lock(&shared).pipe.is_some() {
+                let mut pipe = [PollFd::from_borrowed_fd(waited_for.as_fd(), PollFlags::IN)];
+                // A signal may end the wait.
+                _ = poll(&mut pipe, None);
+                lock(&shared).read();
                 shared.grown.notify_all();
             }
-            lock(&shared).ended = true;
-            shared.grown.notify_all();
         });
-        log
+        Ok(log)
     }
 
     /// Returns the number of lines.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.0).lines.len()
+        self.up_to_date().lines.len()
     }
 
     /// All lines.
     pub(crate) fn text(&self) -> String {
-        lock(&self.0).lines.join("\n")
+        self.up_to_date().lines.join("\n")
+    }
+
+    fn up_to_date(&self) -> MutexGuard<'_, Lines> {
+        let mut lines = lock(&self.0);
+        lines.read();
+        self.0.grown.notify_all();
+        lines
     }
 
     /// Waits until all is read that an agent has written that has exited. A child of its own may keep the pipe open.
     pub(crate) fn wait_for_end(&self, limit: Duration) {
         let lines = lock(&self.0);
-        let is_open = |lines: &mut Lines| !lines.ended;
+        let is_open = |lines: &mut Lines| lines.pipe.is_some();
         drop(
             self.0
                 .grown
@@ -81,7 +112,7 @@ impl Log {
                 return Ok(found);
             }
             next = lines.lines.len();
-            if lines.ended {
+            if lines.pipe.is_none() {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
                     "the agent has exited",
@@ -97,6 +128,35 @@ impl Log {
                 .wait_timeout(lines, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+        }
+    }
+}
+
+impl Lines {
+    /// Reads all that is there.
+    fn read(&mut self) {
+        let mut piece = vec![0; PIECE];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut piece) {
+                Ok(0) => {
+                    self.pipe = None;
+                    if !self.rest.is_empty() {
+                        self.rest.push(b'\n');
+                    }
+                }
+                Ok(length) => self.rest.extend(&piece[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.pipe = None,
+            }
+            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
+                continue;
+            };
+            let next = self.rest.split_off(end + 1);
+            let lines = self.rest[..end].split(|byte| *byte == b'\n');
+            let lines = lines.map(|line| String::from_utf8_lossy(line).into_owned());
+            self.lines.extend(lines);
+            self.rest = next;
         }
     }
 }
