@@ -16,9 +16,6 @@ use rustix::{
 
 use crate::patience::patience;
 
-/// The number of bytes that are read at once: the room of a pipe.
-const PIECE: usize = 1 << 16;
-
 /// The lines so far, and where more come from.
 struct Lines {
     lines: Vec<String>,
@@ -135,32 +132,50 @@ impl Log {
 impl Lines {
     /// Reads all that is there.
     fn read(&mut self) {
-        let mut piece = vec![0; PIECE];
-        while let Some(pipe) = &mut self.pipe {
-            match pipe.read(&mut piece) {
-                Ok(0) => {
-                    self.pipe = None;
-                    if !self.rest.is_empty() {
-                        self.rest.push(b'\n');
-                    }
-                }
-                Ok(length) => self.rest.extend(&piece[..length]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => self.pipe = None,
+        let Some(pipe) = &mut self.pipe else {
+            return;
+        };
+        // It has what came before an error.
+        let read = pipe.read_to_end(&mut self.rest);
+        if !read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            self.pipe = None;
+            if !self.rest.is_empty() {
+                self.rest.push(b'\n');
             }
-            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
-                continue;
-            };
-            let next = self.rest.split_off(end + 1);
-            let lines = self.rest[..end].split(|byte| *byte == b'\n');
-            let lines = lines.map(|line| String::from_utf8_lossy(line).into_owned());
-            self.lines.extend(lines);
-            self.rest = next;
         }
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
+            return;
+        };
+        let next = self.rest.split_off(end + 1);
+        let lines = self.rest[..end].split(|byte| *byte == b'\n');
+        let lines = lines.map(|line| String::from_utf8_lossy(line).into_owned());
+        self.lines.extend(lines);
+        self.rest = next;
     }
 }
 
 fn lock(shared: &Shared) -> MutexGuard<'_, Lines> {
     shared.lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_look_has_all_that_was_written_until_then() {
+        let (pipe, mut agent) = io::pipe().unwrap();
+        let log = Log::follow(pipe).unwrap();
+        for line in 0..1000 {
+            writeln!(agent, "line {line}").unwrap();
+            assert_eq!(log.len(), line + 1);
+        }
+        agent.write_all(b"cut off").unwrap();
+        assert_eq!(log.len(), 1000, "its end may come");
+        drop(agent);
+        log.wait_for_end(Duration::from_secs(10));
+        assert!(log.text().ends_with("\nline 999\ncut off"));
+    }
 }
