@@ -114,13 +114,13 @@ impl Log {
             next = lines.lines.len();
             if lines.pipe.is_none() {
                 return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
+                    ErrorKind::UnexpectedEof,
                     "the agent has exited",
                 ));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
+                return Err(ErrorKind::TimedOut.into());
             }
             lines = self
                 .0
