@@ -123,6 +123,10 @@ impl Cell {
     /// of the frontend table in this one's place ([`FrontendKey::WITH_DRAINING`]).
     pub const DRAINING: u16 = 2048;
 
+    /// Connections of clients elsewhere go on from this node's address, too, if their backend is on this node, behind
+    /// an interface with programs. Versions that do not know this flag keep the client's address there.
+    pub const MASQUERADE: u16 = 4096;
+
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;
     const FLAGS_SHIFT: u32 = Self::OFFSET_BITS + Self::COUNT_BITS;
@@ -176,6 +180,13 @@ impl Cell {
         Self(self.0 | (flags as u64) << Self::FLAGS_SHIFT)
     }
 
+    /// The same cell without these flags.
+    #[inline]
+    #[must_use]
+    pub const fn without(self, flags: u16) -> Self {
+        Self(self.0 & !((flags as u64) << Self::FLAGS_SHIFT))
+    }
+
     /// All flags.
     #[inline]
     pub const fn flags(self) -> u16 {
@@ -199,6 +210,7 @@ mod tests {
             let cell = Cell::from_word(Cell::new(offset, count, flags).word());
             prop_assert_eq!((cell.offset(), cell.count(), cell.flags()), (offset, count, flags));
             prop_assert!(cell.has(flags));
+            prop_assert_eq!(cell.without(flags), Cell::new(offset, count, 0));
         }
     }
 }

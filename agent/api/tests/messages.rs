@@ -21,7 +21,7 @@ fn json_service() -> Value {
         "load_balancer_source_ranges": ["192.0.2.0/24"],
         "traffic_policy": "Local",
         "internal_traffic_policy": "Cluster",
-        "session_affinity_timeout": 60, "selection": "maglev", "forwarding": "dsr",
+        "session_affinity_timeout": 60, "selection": "maglev", "forwarding": "dsr", "masquerade": true,
         "opaque_ports": ["25", "3306-3310"], "profile": { "routes": [], "a": { "c": 1, "b": 2 } },
         "ports": { "http": { "protocol": "TCP", "port": 80, "node_port": 30080 } },
         "backends": { "http": [
@@ -53,6 +53,7 @@ fn message_service() -> proto::Service {
         session_affinity_timeout: 60,
         selection: proto::Selection::Maglev.into(),
         forwarding: proto::Forwarding::Dsr.into(),
+        masquerade: Some(true),
         opaque_ports: Some(proto::PortRanges {
             list: vec!["25".to_owned(), "3306-3310".to_owned()],
         }),

@@ -20,7 +20,9 @@ use shunt_api::{
         UnreadableObject, Untranslated, Uplink, UplinkState,
     },
 };
-use shunt_model::{Forwarding, Override, Protocol, Selection, ServiceId, SplitMode, TrafficPolicy};
+use shunt_model::{
+    Forwarding, Masquerade, Override, Protocol, Selection, ServiceId, SplitMode, TrafficPolicy,
+};
 
 fn key(address: &str, protocol: u8) -> FrontendKey {
     FrontendKey {
@@ -408,6 +410,7 @@ fn a_frontend_is_the_same_after_its_message() {
         policy: Some(TrafficPolicy::Local),
         selection: Some(Selection::Maglev),
         forwarding: Some(Forwarding::Dsr),
+        masquerade: Some(Masquerade::NotInDsr),
         affinity_timeout: 3,
         backends: vec![Backend {
             ip: "10.1.1.3".parse().unwrap(),
@@ -463,7 +466,7 @@ fn a_frontend_is_the_same_after_its_message() {
         json!({
             "address": "10.96.0.1", "port": 80, "protocol": "SCTP", "kind": "ClusterIP",
             "service": null, "service_port": "dns", "policy": "Local", "selection": "maglev",
-            "forwarding": "dsr",
+            "forwarding": "dsr", "masquerade": "not in dsr",
             "affinity_timeout": 3,
             "backends": [{ "ip": "10.1.1.3", "port": 8080, "weight": 2, "local": true,
                            "new_connections": 12 }],

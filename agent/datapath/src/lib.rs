@@ -75,7 +75,7 @@ pub use self::{
         read_back::{LiveFrontend, key::LiveKey},
         services::{CountedService, Services},
     },
-    routes::Known as KnownRoutes,
+    routes::{Known as KnownRoutes, ask::interface_to},
     sweep::{
         stale::{Cured, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,

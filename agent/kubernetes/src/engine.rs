@@ -373,7 +373,10 @@ impl Engine {
             )
             | (About::Pods(_), Ok(_)) => {}
             (About::Nodes(nodes), Ok(_)) => self.told_peers = nodes,
-            (About::NodeIps(node_ips), Ok(_)) => self.told_node_ips = node_ips,
+            (About::NodeIps(node_ips), Ok(refused)) => {
+                self.told_node_ips = node_ips;
+                self.without(refused);
+            }
             (About::ServiceCidrs(cidrs), Ok(_)) => self.told_service_cidrs = cidrs,
             (About::Pods(ids), Err(_)) => self.pods.tell_again(ids),
             (About::Service { id, mark }, Ok(refused)) => {
@@ -398,7 +401,7 @@ impl Engine {
         self.show();
     }
 
-    /// An event took effect without these services, or they gave way to its service. Each is tried again by itself.
+    /// An event took effect without these services. Each is tried again by itself.
     fn without(&mut self, services: BTreeMap<ServiceId, String>) {
         let now = Instant::now();
         for (id, reason) in services {

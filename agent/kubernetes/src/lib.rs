@@ -23,6 +23,8 @@ mod engine_tests;
 mod failures;
 mod links;
 mod machines;
+#[cfg(test)]
+mod mutated;
 mod node_ports;
 mod notices;
 mod objects;

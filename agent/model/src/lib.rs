@@ -17,6 +17,7 @@ mod json;
 mod kind;
 mod lookup;
 pub mod maglev;
+mod masquerade;
 mod named;
 mod overrides;
 mod path;
@@ -57,6 +58,7 @@ pub use self::{
         query::{Query, QueryError, Subject},
         target::{FrontendView, Owner, ServiceTarget, Target, TargetKind, Who},
     },
+    masquerade::Masquerade,
     overrides::{Override, Overrides},
     path::segment as path_segment,
     policy::TrafficPolicy,

@@ -322,6 +322,7 @@ mod tests {
             session_affinity_timeout: 0,
             selection: None,
             forwarding: None,
+            masquerade: None,
             opaque_ports: None,
             profile: None,
             seniority: None,

@@ -36,6 +36,9 @@ pub struct Service {
     pub selection: Option<Selection>,
     /// Forwarding of packets from outside to its backends on other nodes; `None`: the agent's default.
     pub forwarding: Option<Forwarding>,
+    /// True if connections from outside go on to this node's backends from this node's address, too; `None`: the
+    /// agent's default.
+    pub masquerade: Option<bool>,
     /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Arc<[PortRange]>>,
     /// Treatment of requests by proxies, as JSON that only they read; `None`: not given.

@@ -323,7 +323,8 @@ fn fields_of_a_service() {
                 r#""cluster_ip":"10.96.0.1""#,
                 "cluster_ip: unknown field `cluster_ip`, expected one of `id`, `cluster_ips`, `external_ips`, \
              `load_balancer_ips`, `load_balancer_source_ranges`, `traffic_policy`, `internal_traffic_policy`, \
-             `session_affinity_timeout`, `selection`, `forwarding`, `opaque_ports`, `profile`, `ports`, `backends`, `splits`",
+             `session_affinity_timeout`, `selection`, `forwarding`, `masquerade`, `opaque_ports`, `profile`, `ports`, \
+             `backends`, `splits`",
             ),
             (
                 r#""opaque_ports":["443","9-1"]"#,
@@ -397,6 +398,10 @@ fn fields_of_a_service() {
             (
                 r#""session_affinity_timeout":-1"#,
                 "session_affinity_timeout: invalid value: integer `-1`, expected u32",
+            ),
+            (
+                r#""masquerade":"yes""#,
+                "masquerade: invalid type: string \"yes\", expected a boolean",
             ),
             (
                 r#""selection":"Maglev""#,
@@ -632,7 +637,7 @@ fn what_is_optional_may_be_left_out_and_old_may_be_anything() {
     let full =
         r#""cluster_ips":["10.96.0.1"],"external_ips":[],"load_balancer_ips":["198.51.100.1"],
         "load_balancer_source_ranges":["10.0.0.0/8","2001:db8::/32"],"traffic_policy":"Local",
-        "internal_traffic_policy":"Cluster","session_affinity_timeout":10800,"selection":"maglev",
+        "internal_traffic_policy":"Cluster","session_affinity_timeout":10800,"selection":"maglev","masquerade":false,
         "ports":{"":{"protocol":"SCTP","port":80,"node_port":0}},
         "backends":{"":[{"ip":"10.1.1.3","port":8080,"weight":0,"local":true,"host_network":true,
         "state":"Terminating","serving":true,"node":"a","zone":"b","scopes":["Cluster","Local"]}]},

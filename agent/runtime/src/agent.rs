@@ -158,7 +158,8 @@ impl Agent {
     }
 
     /// As [`Self::apply`], with Maglev tables that were made before. Of a Resync that does not fit into the tables,
-    /// what does is applied. If a service finds no room, those of namespaces that have more may give way. With the event, health checks of services change so. It may remove this share of all frontends, in percent, or any if none is given.
+    /// what does is applied. If a service finds no room, those of namespaces that have more may give way, and if node
+    /// addresses find none, those that a Resync would leave out. With the event, health checks of services change so. It may remove this share of all frontends, in percent, or any if none is given.
     ///
     /// # Errors
     ///

@@ -150,6 +150,11 @@ fn settings(old: &Frontend, new: &Frontend) -> Vec<String> {
         new.forwarding.to_string(),
     );
     tell(
+        "masquerade",
+        old.masquerade.to_string(),
+        new.masquerade.to_string(),
+    );
+    tell(
         "affinity",
         format!("{} s", old.backends.affinity_timeout),
         format!("{} s", new.backends.affinity_timeout),

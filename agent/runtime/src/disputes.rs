@@ -1,10 +1,10 @@
 //! Pairs of services of which one waits for frontends of the other, as far as they have been logged.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
-use shunt_model::{Conflict, ServiceId};
+use shunt_model::Conflict;
 
-use crate::pairs::{Pair, Pairs, pair_of};
+use crate::pairs::{Extent, Pair, Pairs, pair_of};
 
 /// The pairs of services that are logged for one event at most.
 const SHOWN: usize = 10;
@@ -12,17 +12,6 @@ const SHOWN: usize = 10;
 /// The pairs, each with the number of frontends.
 #[derive(Debug, Default)]
 pub(super) struct Disputes(Pairs<usize>);
-
-/// The services or frontends of which an event has all conflicts.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Extent<'a> {
-    /// All services.
-    All,
-    /// This service.
-    Service(&'a Arc<ServiceId>),
-    /// Some frontends.
-    Some,
-}
 
 /// A pair that is new or has more frontends.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,23 +34,13 @@ impl Disputes {
             dispute.count += 1;
         }
         let Self(pairs) = self;
-        let over = match extent {
-            Extent::All => pairs.all(),
-            Extent::Service(id) => pairs.of(id),
-            Extent::Some => Vec::new(),
-        };
-        for pair in over.iter().filter(|pair| !now.contains_key(*pair)) {
-            pairs.remove(pair);
-        }
-        let is_whole = !matches!(extent, Extent::Some);
-        let news = now.into_iter().filter_map(|(pair, dispute)| {
-            let known = pairs.get(&pair).copied().unwrap_or(0);
-            if dispute.count > known || is_whole {
-                *pairs.entry(&pair, || 0) = dispute.count;
-            }
-            (dispute.count > known).then_some(dispute)
-        });
-        News(news.collect())
+        let counts: Vec<_> = now
+            .iter()
+            .map(|(pair, dispute)| (pair.clone(), dispute.count))
+            .collect();
+        now.retain(|pair, dispute| pairs.get(pair).is_none_or(|known| dispute.count > *known));
+        pairs.note(extent, counts, usize::max);
+        News(now.into_values().collect())
     }
 }
 
@@ -91,9 +70,9 @@ impl fmt::Display for Dispute<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
+    use std::{net::IpAddr, sync::Arc};
 
-    use shunt_model::{FrontendKey, Precedence, Protocol};
+    use shunt_model::{FrontendKey, Precedence, Protocol, ServiceId};
 
     use super::*;
 

@@ -75,6 +75,7 @@ impl InspectedFrontend {
             policy: wanted.map(|wanted| wanted.policy),
             selection: wanted.map(|wanted| wanted.backends.selection()),
             forwarding: wanted.map(|wanted| wanted.forwarding),
+            masquerade: wanted.map(|wanted| wanted.masquerade),
             affinity_timeout: live.affinity_timeout,
             backends: backends(live),
             split: wanted

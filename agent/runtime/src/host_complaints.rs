@@ -15,6 +15,8 @@ pub enum HostPart {
     Addresses,
     /// The devices of pods, as far as packets are to be redirected there.
     Devices,
+    /// The interfaces of backends, as far as connections to these are to be masqueraded.
+    Masquerade,
     /// Netfilter's rules that filter before addresses are translated.
     EarlyRules,
     /// The pins, and the cgroup that has programs, as far as others remove them.

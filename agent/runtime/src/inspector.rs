@@ -1,7 +1,8 @@
 //! The agent as others see it: snapshots and streams, never the agent itself.
 
 use std::{
-    fmt,
+    collections::BTreeSet,
+    fmt, io,
     net::Ipv4Addr,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -94,6 +95,15 @@ impl Inspector {
         Ok(counters
             .map(|(counter, packets)| (counter.name(), packets))
             .collect())
+    }
+
+    /// Returns the indexes of the interfaces that have the programs; they are read beside the event loop.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn attached(&self) -> io::Result<BTreeSet<u32>> {
+        self.copies.attached()
     }
 
     /// Returns the counts of each service port, sorted by name; they are read beside the event loop.

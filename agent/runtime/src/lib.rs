@@ -89,7 +89,7 @@ pub use self::{
     monitor::watching::{Wanted, Watching},
     origin::Origin,
     outcome::{Acceptance, ApplyError, Consequences, ControlError, Fate, Outcome, Refusal, fate},
-    pairs::{Pairs, pair_of},
+    pairs::{Extent, Pairs, pair_of},
     priority::give_way,
     queue::{EventQueue, Requests, queue},
     reports::Reports,

@@ -32,7 +32,7 @@ pub struct Outcome {
     /// Node addresses of this event, and not of the one before, that cannot be used.
     pub left_out: BTreeSet<IpAddr>,
     /// Services that do not fit into the tables, and why: those of a Resync, which took effect as if it did not have
-    /// them, and those that gave way to the service of another event.
+    /// them, and those that gave way to the service or to the node addresses of another event.
     pub refused: BTreeMap<ServiceId, String>,
     /// From the event's arrival at the agent to the end of its last write.
     pub took: Duration,

@@ -10,6 +10,17 @@ use shunt_model::{Conflict, ServiceId};
 /// The service that waits, and the holder.
 pub(crate) type Pair = (Arc<ServiceId>, Arc<ServiceId>);
 
+/// The services or frontends of which an event has all conflicts.
+#[derive(Debug, Clone, Copy)]
+pub enum Extent<'a> {
+    /// All services.
+    All,
+    /// This service.
+    Service(&'a Arc<ServiceId>),
+    /// Some frontends.
+    Some,
+}
+
 /// Returns the pair of a conflict.
 pub fn pair_of(conflict: &Conflict) -> Pair {
     (Arc::clone(&conflict.waiting), Arc::clone(&conflict.holder))
@@ -44,29 +55,40 @@ impl<V> Pairs<V> {
         self.values.get(pair)
     }
 
-    /// Returns all pairs.
-    pub fn all(&self) -> Vec<Pair> {
-        self.values.keys().cloned().collect()
-    }
-
-    /// Returns the pairs that a service is in.
-    pub fn of(&self, id: &ServiceId) -> Vec<Pair> {
-        self.of.get(id).into_iter().flatten().cloned().collect()
-    }
-
-    /// Returns the value of a pair for changes, after it was made by `default` if there was none.
-    pub fn entry(&mut self, pair: &Pair, default: impl FnOnce() -> V) -> &mut V {
-        if !self.values.contains_key(pair) {
-            for id in [&pair.0, &pair.1] {
-                let of = self.of.entry(Arc::clone(id)).or_default();
-                of.insert(pair.clone());
-            }
+    /// Records the pairs of an event, of which it has all of `extent`: others of these are over. What is known of a
+    /// pair that may have more than the event has of it is joined with that by `join`.
+    pub fn note(
+        &mut self,
+        extent: Extent<'_>,
+        found: impl IntoIterator<Item = (Pair, V)>,
+        join: impl Fn(V, V) -> V,
+    ) {
+        let over: Vec<Pair> = match extent {
+            Extent::All => self.values.keys().cloned().collect(),
+            Extent::Service(id) => self.of.get(id).into_iter().flatten().cloned().collect(),
+            Extent::Some => Vec::new(),
+        };
+        for pair in &over {
+            self.remove(pair);
         }
-        self.values.entry(pair.clone()).or_insert_with(default)
+        for (pair, new) in found {
+            let value = match self.values.remove(&pair) {
+                Some(known) => join(known, new),
+                None => new,
+            };
+            self.insert(pair, value);
+        }
     }
 
-    /// Forgets a pair.
-    pub fn remove(&mut self, pair: &Pair) {
+    fn insert(&mut self, pair: Pair, value: V) {
+        for id in [&pair.0, &pair.1] {
+            let of = self.of.entry(Arc::clone(id)).or_default();
+            of.insert(pair.clone());
+        }
+        self.values.insert(pair, value);
+    }
+
+    fn remove(&mut self, pair: &Pair) {
         self.values.remove(pair);
         for id in [&pair.0, &pair.1] {
             if let Some(of) = self.of.get_mut(id) {

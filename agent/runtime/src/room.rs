@@ -1,9 +1,10 @@
 //! Choice of the services of a Resync that fit into the tables, where not all do.
 //!
-//! Namespaces share the tables: the next service that is admitted is one of the namespace that has the smallest
-//! share, counted by the table of which it has most (dominant resource fairness, which is max-min fair in each
-//! table). Within a namespace the order of the Resync counts, which is that of age where a source knows it. A
-//! service that does not fit is left out, and smaller ones behind it are not.
+//! Namespaces share the tables. Each namespace first gets what fits into its equal part. Then the next service that is
+//! admitted is one of the namespace that has the smallest share with it, counted by the table of which it has most
+//! (dominant resource fairness, which is max-min fair in each table). Within a namespace the order of the Resync counts,
+//! which is that of age where a source knows it. A service that does not fit is left out, and smaller ones behind it are
+//! not.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
@@ -66,6 +67,10 @@ impl Entries {
         Self(std::array::from_fn(|table| {
             self.0[table].saturating_add(other.0[table])
         }))
+    }
+
+    fn times(&self, count: u64) -> Self {
+        Self(self.0.map(|entries| entries.saturating_mul(count)))
     }
 
     fn minus(&self, other: &Self) -> Self {
@@ -228,6 +233,35 @@ impl fmt::Display for NoRoom {
     }
 }
 
+/// The services of a namespace that wait for room, in their order, and the room that others of it have.
+#[derive(Debug, Default)]
+struct Namespace {
+    waiting: VecDeque<(Arc<ServiceId>, Entries)>,
+    has: Entries,
+}
+
+impl Namespace {
+    /// Admits services for as long as the namespace has no more than its part of the tables, which is that of `count`
+    /// namespaces.
+    fn take_equal_part(&mut self, count: u64, limit: &Entries) {
+        let Self { waiting, has } = self;
+        waiting.retain(|(_, needed)| {
+            let with = has.plus(needed);
+            let is_more = with.times(count).exceeds(limit).is_some();
+            if !is_more {
+                *has = with;
+            }
+            is_more
+        });
+    }
+
+    /// Returns the share that the namespace has with the next service.
+    fn next_share(&self, capacity: &Entries) -> Option<u64> {
+        let (_, needed) = self.waiting.front()?;
+        Some(self.has.plus(needed).share(capacity))
+    }
+}
+
 /// Returns the services that are left out where all may take so many `percent` of the tables. `services`: in the order
 /// in which those of one namespace are served.
 pub(super) fn left_out(
@@ -237,37 +271,49 @@ pub(super) fn left_out(
     percent: u64,
 ) -> BTreeMap<Arc<ServiceId>, NoRoom> {
     let limit = capacity.percent(percent);
-    let mut namespaces: BTreeMap<Box<str>, VecDeque<Arc<ServiceId>>> = BTreeMap::new();
+    let no_room = |table: usize, needed: &Entries| NoRoom {
+        table,
+        needed: needed.0[table],
+        capacity: capacity.0[table],
+    };
+    let mut left_out = BTreeMap::new();
+    let mut namespaces: BTreeMap<Box<str>, Namespace> = BTreeMap::new();
     for id in services {
-        let queue = namespaces.entry(id.namespace.clone()).or_default();
-        queue.push_back(id);
-    }
-    let mut shares: BTreeMap<Box<str>, Entries> = BTreeMap::new();
-    let mut next: BTreeSet<(u64, Box<str>)> =
-        namespaces.keys().map(|name| (0, name.clone())).collect();
-    let (mut used, mut left_out) = (Entries::default(), BTreeMap::new());
-    while let Some((share, namespace)) = next.pop_first() {
-        let queue = namespaces.get_mut(&namespace);
-        let Some(id) = queue.and_then(VecDeque::pop_front) else {
-            continue;
-        };
         // A service without a frontend takes nothing.
         let needed = needs.get(&id).copied().unwrap_or_default();
-        let with = used.plus(&needed);
-        if let Some(table) = with.exceeds(&limit) {
-            let no_room = NoRoom {
-                table,
-                needed: needed.0[table],
-                capacity: capacity.0[table],
-            };
-            left_out.insert(id, no_room);
-            next.insert((share, namespace));
-        } else {
-            used = with;
-            let own = shares.entry(namespace.clone()).or_default();
-            *own = own.plus(&needed);
-            next.insert((own.share(capacity), namespace));
+        if let Some(table) = needed.exceeds(&limit) {
+            left_out.insert(id, no_room(table, &needed));
+            continue;
         }
+        let namespace = namespaces.entry(id.namespace.clone()).or_default();
+        namespace.waiting.push_back((id, needed));
+    }
+    let count = namespaces.len() as u64;
+    let mut used = Entries::default();
+    let mut next = BTreeSet::new();
+    for (name, namespace) in &mut namespaces {
+        namespace.take_equal_part(count, &limit);
+        used = used.plus(&namespace.has);
+        next.extend(
+            namespace
+                .next_share(capacity)
+                .map(|share| (share, name.clone())),
+        );
+    }
+    while let Some((_, name)) = next.pop_first() {
+        let Some(namespace) = namespaces.get_mut(&name) else {
+            continue;
+        };
+        if let Some((id, needed)) = namespace.waiting.pop_front() {
+            let with = used.plus(&needed);
+            if let Some(table) = with.exceeds(&limit) {
+                left_out.insert(id, no_room(table, &needed));
+            } else {
+                used = with;
+                namespace.has = namespace.has.plus(&needed);
+            }
+        }
+        next.extend(namespace.next_share(capacity).map(|share| (share, name)));
     }
     left_out
 }
@@ -335,6 +381,23 @@ mod tests {
         );
         assert_eq!(left_out.len(), 20, "50 of 100 are left for a");
         assert_eq!(left_out[0], "a/10", "the first ones stay");
+    }
+
+    #[test]
+    fn a_large_service_of_one_namespace_keeps_no_other_one_from_its_part() {
+        // Each has a part of 25. The first service would have room if it were admitted first.
+        let services = [
+            ("a", "large", 80),
+            ("b", "1", 15),
+            ("b", "2", 10),
+            ("c", "1", 25),
+            ("d", "large", 90),
+            ("d", "small", 25),
+        ];
+        assert_eq!(names(&services), ["a/large", "d/large"]);
+        // It has what the others leave.
+        let services = [("a", "large", 80), ("b", "1", 10), ("c", "1", 10)];
+        assert_eq!(names(&services), [""; 0]);
     }
 
     #[test]

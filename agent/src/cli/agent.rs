@@ -6,6 +6,7 @@ mod early_rules;
 mod end;
 mod hangup;
 mod host;
+mod masquerade;
 mod notify;
 mod refusals;
 mod sources;
@@ -31,6 +32,7 @@ use self::{
     end::{finish, give_up},
     hangup::outlive_hangups,
     host::{HostWatch, check_in, report_unlisted, set_up_host},
+    masquerade::watch_masquerade,
     notify::Starting,
     refusals::{check_families, check_snat_ports},
     sources::{Guests, Sources},
@@ -192,6 +194,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let filters = FilterWatch::start().context("cannot watch the filters")?;
     let inspector = inspector(queue.clone(), &datapath);
     watch_early_rules(inspector.clone());
+    watch_masquerade(inspector.clone());
     // A table may be pinned that nothing has been written to.
     let is_empty = datapath.is_empty()?;
     queue.reports().set_over_pinned_tables(!is_empty);

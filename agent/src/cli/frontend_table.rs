@@ -52,7 +52,7 @@ pub(crate) fn brief(frontends: &[Frontend]) -> Table<8> {
 
 /// A line for each backend, and one for what a split refuses; each line is complete, so that it can be picked out of
 /// many.
-fn wide(frontends: &[Frontend]) -> Table<13> {
+fn wide(frontends: &[Frontend]) -> Table<14> {
     let mut table = Table::new([
         "FRONTEND",
         "KIND",
@@ -62,6 +62,7 @@ fn wide(frontends: &[Frontend]) -> Table<13> {
         "CLIENTS",
         "SELECTION",
         "FORWARDING",
+        "MASQUERADE",
         "AFFINITY",
         "BACKEND",
         "WEIGHT",
@@ -105,7 +106,7 @@ fn wide(frontends: &[Frontend]) -> Table<13> {
 }
 
 /// Returns the facts of a frontend by itself.
-fn facts(frontend: &Frontend) -> [String; 9] {
+fn facts(frontend: &Frontend) -> [String; 10] {
     let Frontend {
         key,
         kind,
@@ -114,6 +115,7 @@ fn facts(frontend: &Frontend) -> [String; 9] {
         policy,
         selection,
         forwarding,
+        masquerade,
         affinity_timeout,
         backends: _,
         split: _,
@@ -143,6 +145,7 @@ fn facts(frontend: &Frontend) -> [String; 9] {
         clients.into(),
         selection.map_or_else(|| "-".to_owned(), |selection| selection.to_string()),
         forwarding.map_or_else(|| "-".to_owned(), |forwarding| forwarding.to_string()),
+        masquerade.map_or_else(|| "-".to_owned(), |masquerade| masquerade.to_string()),
         affinity,
     ]
 }
@@ -198,6 +201,7 @@ mod tests {
             policy: None,
             selection: None,
             forwarding: None,
+            masquerade: None,
             affinity_timeout: 0,
             backends: backends.collect(),
             split: None,

@@ -204,13 +204,14 @@ fn is_masqueraded(cell: Cell) -> bool {
     masquerades_all() && cell.has(Cell::CLUSTER_IP)
 }
 
-/// Returns whether the backend's replies come back through this node by themselves. Where the cluster's range
+/// Returns whether the backend's replies come back through this node by themselves. A backend that may have other ways
+/// out ([`Cell::MASQUERADE`]) has them to clients elsewhere. Where the cluster's range
 /// is all that is known of pods, a pod that asks a ClusterIP is on this node: others ask their own
 /// nodes. One that asks another address may be anywhere.
 #[inline(always)]
 fn comes_back<F: Tables>(packet: &Packet<F>, cell: Cell, backend: &Backend<F>) -> bool {
     let client = &packet.tuple.source;
-    backend.flags & Backend::<F>::LOCAL != 0
+    backend.flags & Backend::<F>::LOCAL != 0 && !cell.has(Cell::MASQUERADE)
         || is_client_here::<F>(client, packet.interface)
         || cell.has(Cell::CLUSTER_IP) && is_of_cluster_pod::<F>(client)
 }

@@ -218,7 +218,10 @@ fn translate_request<F: Program<C>, C: Access>(
                 Counter::RejectNoBackend,
             ));
         }
-        Lookup::Backend(choice, cell) => {
+        Lookup::Backend(choice, mut cell) => {
+            if cell.has(Cell::MASQUERADE) {
+                cell = F::settle(context, choice.index, cell);
+            }
             // Before it takes a port: only these programs judge a packet that does not keep its source.
             if !keeps_source(packet, cell, choice.backend) {
                 check_source(context, packet)?;

@@ -9,6 +9,7 @@ pub(crate) mod guard;
 pub(crate) mod headers;
 pub(crate) mod ingress;
 pub(crate) mod leaving;
+pub(crate) mod masquerade;
 pub(crate) mod opened;
 pub(crate) mod program;
 pub(crate) mod subprograms;

@@ -48,6 +48,9 @@ pub(crate) trait Program<C: Access>:
     /// [`crate::pipeline::leaving::decide`].
     fn leave(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> Leave;
 
+    /// [`crate::pipeline::masquerade::settle`].
+    fn settle(context: &C, backend: u32, cell: Cell) -> Cell;
+
     /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
     fn rewrite(context: &C, packet: &Packet<Self>, new: &Tuple<Self>) -> Result<(), AccessError>;
 }

@@ -27,6 +27,7 @@ use crate::{
     pipeline::{
         dsr, fast_path, guard,
         leaving::{self, Leave},
+        masquerade,
         opened::Opened,
         program::Program,
     },
@@ -36,7 +37,7 @@ use crate::{
 /// Makes the subprograms of a family and of one kind of context. They are given references; the
 /// verifier does not know, and wants the null pointer looked for.
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $mss:ident, $elsewhere:ident, $leave:ident, $fast_path:ident) => {
+    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $mss:ident, $elsewhere:ident, $leave:ident, $settle:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $parse(
@@ -180,6 +181,17 @@ macro_rules! subprograms {
             leave.to_value()
         }
 
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $settle(
+            context: *mut <$context as Access>::Raw,
+            backend: u32,
+            cell: u64,
+        ) -> u64 {
+            let (context, cell) = (<$context>::from_raw(context), Cell::from_word(cell));
+            masquerade::settle::<$family>(&context, backend, cell).word()
+        }
+
         impl Program<$context> for $family {
             #[inline(always)]
             fn fast_path(context: &$context, link: Link, hook: Hook) -> Option<Verdict> {
@@ -235,6 +247,11 @@ macro_rules! subprograms {
             }
 
             #[inline(always)]
+            fn settle(context: &$context, backend: u32, cell: Cell) -> Cell {
+                Cell::from_word($settle(context.raw(), backend, cell.word()))
+            }
+
+            #[inline(always)]
             fn rewrite(
                 context: &$context,
                 packet: &Packet<Self>,
@@ -249,8 +266,8 @@ macro_rules! subprograms {
     };
 }
 
-subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, mss_v4, elsewhere_v4, leaving_v4, fast_path_v4);
-subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, mss_v6, elsewhere_v6, leaving_v6, fast_path_v6);
+subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, mss_v4, elsewhere_v4, leaving_v4, settle_v4, fast_path_v4);
+subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, mss_v6, elsewhere_v6, leaving_v6, settle_v6, fast_path_v6);
 
 /// The kind of link that a caller gave as its number.
 #[inline(always)]

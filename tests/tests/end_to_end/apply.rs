@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, is_root, wait_until};
+use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, addresses, is_root, wait_until};
 
 use crate::{
     command::{shunt, shunt_at},
@@ -268,6 +268,50 @@ fn services_of_the_namespace_that_has_most_give_way_to_one_of_another() {
         ran.errors
     );
     world.ask_from_pod(target("10.96.0.31"), 5);
+}
+
+#[test]
+fn services_give_way_to_node_addresses_as_in_a_resync() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    // There is room for 64 frontends: each of these services has one, and one more at each node address.
+    let crowd = |last: u8| {
+        let name = format!("web-{last:02}");
+        let mut service = small(&world, &name, &format!("10.96.1.{last}"));
+        service["id"]["namespace"] = "crowd".into();
+        service["ports"]["main"]["node_port"] = json!(30_000 + u16::from(last));
+        service
+    };
+    let mut services: Vec<Value> = (0..20).map(crowd).collect();
+    services.push(sharing(&world, "other", "10.96.0.31", 0..0));
+    let mut snapshot: Value = serde_json::from_str(&resync_with(&services)).unwrap();
+    snapshot["node_ips"] = json!([addresses::NODE, addresses::NODE2]);
+    world.apply_lines(&[&snapshot.to_string()]).clean();
+    let target = |ip: &str| Target::tcp(format!("{ip}:80").parse().unwrap());
+    // Three addresses are 20 frontends more than there is room for: 15 services have 60, and the other one has one.
+    let third = "192.168.16.99";
+    let node_ips = json!([addresses::NODE, addresses::NODE2, third]);
+    let update = json!({ "event": "UpdateNodePortServices", "node_ips": node_ips, "services": [] });
+    let ran = world.apply_lines(&[&update.to_string()]);
+    let left_out = |errors: &str| {
+        for last in 0..20 {
+            let words = format!("service crowd/web-{last:02} does not fit and is left out: ");
+            assert_eq!(errors.contains(&words), last >= 15, "{errors}");
+        }
+        assert_eq!(errors.lines().count(), 5, "{errors}");
+    };
+    left_out(&ran.errors);
+    let live = world.shunt(&["services"]).clean();
+    assert!(live.contains("192.168.16.99:30014"), "{live}");
+    assert!(!live.contains("192.168.16.99:30015"), "{live}");
+    for ip in ["10.96.0.31", "10.96.1.14"] {
+        world.ask_from_pod(target(ip), 5);
+    }
+    // A restart admits the same services.
+    snapshot["node_ips"] = node_ips;
+    world = world.stopped().start(&[]);
+    left_out(&world.apply_lines(&[&snapshot.to_string()]).errors);
 }
 
 /// As [`small`], with addresses of a balancer's and so many source ranges.

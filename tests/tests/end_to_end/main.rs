@@ -57,6 +57,7 @@ mod maglev;
 mod maglev_aside;
 mod many_interfaces;
 mod masquerade;
+mod masquerade_external;
 mod metrics;
 mod monitor;
 mod node_addresses;

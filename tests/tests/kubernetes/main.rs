@@ -30,6 +30,7 @@ mod runtime;
 mod runtime_spec;
 mod server_away;
 mod services;
+mod tenants;
 mod tokens;
 mod too_large;
 mod unreadable;

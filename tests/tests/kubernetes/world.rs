@@ -278,14 +278,8 @@ pub(crate) fn tcp(ip: &str, port: u16) -> Target {
     Target::tcp(SocketAddr::new(ip.parse().unwrap(), port))
 }
 
-/// Starts an agent that follows the server.
-pub(crate) fn follow(
-    sandbox: &Sandbox,
-    server: &ApiServer,
-    pins: &PinDir,
-    pods: Pods,
-    further: &[&str],
-) -> Agent {
+/// Returns the flags by which an agent follows the server, besides the sizes of its tables.
+pub(crate) fn follow_flags(server: &ApiServer, pods: Pods) -> Vec<&str> {
     let mut flags = vec!["--kubeconfig", server.kubeconfig()];
     flags.extend(["--hostname-override", NODE_NAME]);
     if pods == Pods::ByFlag {
@@ -299,6 +293,18 @@ pub(crate) fn follow(
     for interface in ["eth0", "eth1", "pod-a", "pod-b", "pod-c"] {
         flags.extend(["--interface", interface]);
     }
+    flags
+}
+
+/// Starts an agent that follows the server.
+pub(crate) fn follow(
+    sandbox: &Sandbox,
+    server: &ApiServer,
+    pins: &PinDir,
+    pods: Pods,
+    further: &[&str],
+) -> Agent {
+    let mut flags = follow_flags(server, pods);
     flags.extend([
         "--max-frontends",
         "256",

@@ -205,6 +205,8 @@ pub(crate) struct Service {
     pub maglev: bool,
     /// True if packets for its external addresses go to their backends' nodes in envelopes.
     pub dsr: bool,
+    /// True if connections from outside are to be masqueraded towards backends here, too.
+    pub masquerade: bool,
     pub ports: Vec<Port>,
 }
 
@@ -259,6 +261,7 @@ impl Service {
             affinity,
             maglev,
             dsr,
+            masquerade,
             ports,
         } = self;
         let mut value = json!({
@@ -269,6 +272,7 @@ impl Service {
             "traffic_policy": format!("{external_policy:?}"),
             "internal_traffic_policy": format!("{internal_policy:?}"),
             "session_affinity_timeout": affinity,
+            "masquerade": masquerade,
             "ports": {},
             "backends": {},
             "splits": {},

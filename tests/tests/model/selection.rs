@@ -159,7 +159,8 @@ impl Model {
     }
 
     /// The address that the backend sees: the client's own where replies come back by themselves,
-    /// the hairpin address if that is the backend's, and this node's elsewhere.
+    /// the hairpin address if that is the backend's, and this node's elsewhere. No interface has the programs here, so
+    /// that masquerading towards backends on this node has no effect.
     fn source_for(&self, client: IpAddr, member: Member) -> IpAddr {
         if !self.cluster.is_local(member) && !self.cluster.is_on_this_node(client) {
             NODE.like(client)

@@ -252,17 +252,17 @@ fn service() -> impl Strategy<Value = Service> {
     ];
     let affinity = prop_oneof![4 => Just(0u32), 1 => Just(10)];
     let maglev = prop_oneof![2 => Just(false), 1 => Just(true)];
-    let dsr = any::<bool>();
+    let (dsr, masquerade) = (any::<bool>(), any::<bool>());
     (
         0..4u8,
         (ips(), ips(), ips()),
         ranges,
         (policy(), policy()),
-        (affinity, maglev, dsr),
+        (affinity, maglev, dsr, masquerade),
         vec(port(), 1..4),
     )
         .prop_map(
-            |(id, ips, source_ranges, policies, (affinity, maglev, dsr), mut ports)| {
+            |(id, ips, source_ranges, policies, (affinity, maglev, dsr, masquerade), mut ports)| {
                 let (mut cluster_ips, mut external_ips, mut load_balancer_ips) = ips;
                 // One of each family is all that a service may have.
                 for is_ipv4 in [true, false] {
@@ -291,6 +291,7 @@ fn service() -> impl Strategy<Value = Service> {
                     affinity,
                     maglev,
                     dsr,
+                    masquerade,
                     ports,
                 };
                 service.without_what_splits_exclude();

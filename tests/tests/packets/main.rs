@@ -35,6 +35,7 @@ mod maglev;
 mod maglev_transit;
 mod masquerade;
 mod masquerade_all;
+mod masquerade_external;
 mod mend;
 mod narrow_ways;
 mod node;
@@ -55,6 +56,7 @@ mod take_over;
 mod test_run;
 mod translation;
 mod untouched;
+mod ways;
 mod world;
 mod xdp;
 

@@ -329,6 +329,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "interface_pattern",
             "kind",
             "maglev",
+            "masquerade",
             "named",
             "overrides",
             "path",

@@ -22,5 +22,5 @@ pub use self::{
     encode::encode,
     lookup::{answer, delta},
     pieces::pieces,
-    service::{forwarding, policy, selection, split_backend, split_mode},
+    service::{forwarding, masquerade, policy, selection, split_backend, split_mode},
 };

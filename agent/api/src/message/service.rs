@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use shunt_model::{
-    ClusterNodes, Endpoint, EndpointState, Forwarding, PortRange, Protocol, Scopes, Selection,
-    Service, ServiceId, ServicePort, Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget,
-    TrafficPolicy,
+    ClusterNodes, Endpoint, EndpointState, Forwarding, Masquerade, PortRange, Protocol, Scopes,
+    Selection, Service, ServiceId, ServicePort, Split, SplitBackend, SplitFrontends, SplitMode,
+    SplitTarget, TrafficPolicy,
 };
 
 use crate::proto;
@@ -32,6 +32,7 @@ pub(super) fn service(service: &Service) -> proto::Service {
         session_affinity_timeout,
         selection: selected,
         forwarding: forwarded,
+        masquerade,
         opaque_ports,
         profile,
         // Only a source knows it.
@@ -54,6 +55,7 @@ pub(super) fn service(service: &Service) -> proto::Service {
         forwarding: forwarded
             .map_or(proto::Forwarding::Unspecified, forwarding)
             .into(),
+        masquerade: *masquerade,
         opaque_ports: opaque_ports.as_deref().map(port_ranges),
         profile: profile.as_deref().map(str::to_owned),
         ports: ports
@@ -220,6 +222,15 @@ pub const fn forwarding(forwarding: Forwarding) -> proto::Forwarding {
     match forwarding {
         Forwarding::Snat => proto::Forwarding::Snat,
         Forwarding::Dsr => proto::Forwarding::Dsr,
+    }
+}
+
+/// Returns the source of connections from outside to backends on this node.
+pub const fn masquerade(masquerade: Masquerade) -> proto::Masquerade {
+    match masquerade {
+        Masquerade::Off => proto::Masquerade::Off,
+        Masquerade::On => proto::Masquerade::On,
+        Masquerade::NotInDsr => proto::Masquerade::NotInDsr,
     }
 }
 

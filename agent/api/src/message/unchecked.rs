@@ -88,6 +88,7 @@ pub(super) fn service(
         backends,
         selection,
         forwarding,
+        masquerade,
         splits,
         opaque_ports,
         profile,
@@ -110,6 +111,7 @@ pub(super) fn service(
         session_affinity_timeout: *session_affinity_timeout,
         selection: selected(*selection),
         forwarding: forwarded(*forwarding),
+        masquerade: *masquerade,
         opaque_ports: opaque_ports
             .as_ref()
             .map(|proto::PortRanges { list }| texts(list)),

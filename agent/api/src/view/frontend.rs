@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use shunt_model::{Clients, Forwarding, Selection, TrafficPolicy};
+use shunt_model::{Clients, Forwarding, Masquerade, Selection, TrafficPolicy};
 
 use crate::{
     message, proto,
@@ -52,6 +52,9 @@ pub struct Frontend {
     /// Path of packets from outside to its backends on other nodes.
     #[serde(serialize_with = "shown_or_null")]
     pub forwarding: Option<Forwarding>,
+    /// Source with which connections from outside go on to its backends on this node.
+    #[serde(serialize_with = "shown_or_null")]
+    pub masquerade: Option<Masquerade>,
     /// Session affinity in seconds; 0 is off.
     pub affinity_timeout: u32,
     /// In the order of the kernel's table.
@@ -201,6 +204,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             policy,
             clients,
             forwarding,
+            masquerade,
             refusal: _,
             backends,
             this_node: _,
@@ -215,6 +219,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             policy: Some(*policy),
             selection: Some(backends.selection()),
             forwarding: Some(*forwarding),
+            masquerade: Some(*masquerade),
             affinity_timeout: backends.affinity_timeout,
             backends: with_shares(&backends.backends, &backends.shares()),
             split: backends.split.as_ref().map(Into::into),
@@ -235,6 +240,7 @@ impl From<Frontend> for proto::Frontend {
             policy,
             selection,
             forwarding,
+            masquerade,
             affinity_timeout,
             backends,
             split,
@@ -256,6 +262,9 @@ impl From<Frontend> for proto::Frontend {
                 .into(),
             forwarding: forwarding
                 .map_or(proto::Forwarding::Unspecified, message::forwarding)
+                .into(),
+            masquerade: masquerade
+                .map_or(proto::Masquerade::Unspecified, message::masquerade)
                 .into(),
             affinity_timeout,
             this_node_only,
@@ -285,6 +294,7 @@ impl TryFrom<proto::Frontend> for Frontend {
             counters,
             selection: selected,
             forwarding: forwarded,
+            masquerade: masqueraded,
             split,
         } = frontend;
         Ok(Self {
@@ -296,6 +306,7 @@ impl TryFrom<proto::Frontend> for Frontend {
             policy: policy(chosen)?,
             selection: selection(selected)?,
             forwarding: forwarding(forwarded)?,
+            masquerade: masquerade(masqueraded)?,
             affinity_timeout,
             backends: backends
                 .into_iter()
@@ -335,6 +346,17 @@ pub(super) fn forwarding(number: i32) -> Result<Option<Forwarding>, Malformed> {
         Ok(proto::Forwarding::Snat) => Ok(Some(Forwarding::Snat)),
         Ok(proto::Forwarding::Dsr) => Ok(Some(Forwarding::Dsr)),
         Err(_) => Err(Malformed::Value(number, "forwarding")),
+    }
+}
+
+/// Returns the source of connections to backends on this node, if a message has it.
+fn masquerade(number: i32) -> Result<Option<Masquerade>, Malformed> {
+    match proto::Masquerade::try_from(number) {
+        Ok(proto::Masquerade::Unspecified) => Ok(None),
+        Ok(proto::Masquerade::Off) => Ok(Some(Masquerade::Off)),
+        Ok(proto::Masquerade::On) => Ok(Some(Masquerade::On)),
+        Ok(proto::Masquerade::NotInDsr) => Ok(Some(Masquerade::NotInDsr)),
+        Err(_) => Err(Malformed::Value(number, "masquerade")),
     }
 }
 

@@ -3,7 +3,7 @@
 use bolero::TypeGenerator;
 
 /// A service of two families with everything that one can have.
-pub(crate) const SERVICE: &str = r#"{"id":{"namespace":"default","name":"web"},"cluster_ips":["10.96.0.1","fd00::1"],"external_ips":["203.0.113.7"],"load_balancer_ips":["198.51.100.1"],"load_balancer_source_ranges":["192.0.2.0/24"],"traffic_policy":"Local","internal_traffic_policy":"Cluster","session_affinity_timeout":60,"ports":{"http":{"protocol":"TCP","port":80,"node_port":30080},"dns":{"protocol":"UDP","port":53}},"backends":{"http":[{"ip":"10.1.1.3","port":8080,"local":true,"weight":3,"state":"Terminating","serving":true,"node":"n1","zone":"z1","scopes":["Local"]},{"ip":"10.1.2.3","port":8080,"host_network":true,"scopes":[]},{"ip":"fd01::3","port":8080,"weight":4294967295}],"dns":[{"ip":"10.1.1.4","port":5353,"local":true}]}}"#;
+pub(crate) const SERVICE: &str = r#"{"id":{"namespace":"default","name":"web"},"cluster_ips":["10.96.0.1","fd00::1"],"external_ips":["203.0.113.7"],"load_balancer_ips":["198.51.100.1"],"load_balancer_source_ranges":["192.0.2.0/24"],"traffic_policy":"Local","internal_traffic_policy":"Cluster","session_affinity_timeout":60,"masquerade":true,"ports":{"http":{"protocol":"TCP","port":80,"node_port":30080},"dns":{"protocol":"UDP","port":53}},"backends":{"http":[{"ip":"10.1.1.3","port":8080,"local":true,"weight":3,"state":"Terminating","serving":true,"node":"n1","zone":"z1","scopes":["Local"]},{"ip":"10.1.2.3","port":8080,"host_network":true,"scopes":[]},{"ip":"fd01::3","port":8080,"weight":4294967295}],"dns":[{"ip":"10.1.1.4","port":5353,"local":true}]}}"#;
 
 /// One line of each event, a Resync first.
 pub(crate) fn lines() -> [String; 10] {

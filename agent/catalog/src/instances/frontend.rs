@@ -45,6 +45,8 @@ pub(crate) struct Frontend {
     pub(crate) affinity: u32,
     /// Selection of its backends; `None`: the agent's default.
     pub(crate) selection: Option<Selection>,
+    /// True if clients' connections go on to this host's instances from its own address; `None`: the agent's default.
+    pub(crate) masquerade: Option<bool>,
     /// Places to look for its instances after the own datacenter.
     pub(crate) failover: Failover,
     /// Path of connections to there.

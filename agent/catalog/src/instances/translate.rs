@@ -76,6 +76,7 @@ pub(crate) fn translate<'a>(
         session_affinity_timeout: frontend.affinity,
         selection: frontend.selection,
         forwarding: None,
+        masquerade: frontend.masquerade,
         opaque_ports: None,
         profile: None,
         seniority: None,

@@ -1,6 +1,7 @@
 //! Copies of the contents of an object's tables, read while others write there.
 
 use std::{
+    collections::BTreeSet,
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
@@ -9,7 +10,7 @@ use aya::{
     Ebpf,
     maps::{Map, MapData, MapType},
 };
-use shunt_common::registry;
+use shunt_common::{InterfaceRole, registry};
 
 use crate::{
     object::constants::Constants,
@@ -120,6 +121,25 @@ impl TableCopies {
     /// The name of the table with this number, of those from 0 on; `None` if there are no more.
     pub fn name(&self, number: usize) -> Option<&'static str> {
         self.tables.get(number).map(|table| table.name)
+    }
+
+    /// Returns the indexes of the interfaces that have the programs, as these know it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn attached(&self) -> io::Result<BTreeSet<u32>> {
+        let name = registry::INTERFACES.name;
+        let number = self.names().position(|table| table == name);
+        let copy = number.and_then(|number| self.copy(number)).transpose()?;
+        let Some(Contents::Entries(entries)) = copy.map(|copy| copy.contents) else {
+            return Ok(BTreeSet::new());
+        };
+        let roles = entries.iter().filter_map(|(key, _)| {
+            let role: InterfaceRole = bytemuck::try_pod_read_unaligned(key).ok()?;
+            (role == InterfaceRole::attached(role.interface)).then_some(role.interface)
+        });
+        Ok(roles.collect())
     }
 
     /// Copies the table with this number; `None` if there is none. What changes meanwhile may be there as

@@ -113,11 +113,12 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         }) = &published
         {
             let family = *family;
-            let ports = if family == V4::NAME {
-                self.v4.give_way(&v4.wanted, tried.contains(family))
-            } else {
-                self.v6.give_way(&v6.wanted, tried.contains(family))
-            };
+            let all = tried.contains(family);
+            let ports = self.of_family(
+                family,
+                |own| own.give_way(&v4.wanted, all),
+                |own| own.give_way(&v6.wanted, all),
+            );
             if ports.is_empty() {
                 break;
             }
@@ -134,6 +135,20 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         }
         published?;
         Ok(self.writes() - before)
+    }
+
+    /// Does one of these with the publisher of the family of this name.
+    fn of_family<R>(
+        &mut self,
+        family: &str,
+        v4: impl FnOnce(&mut Publisher<V4, A>) -> R,
+        v6: impl FnOnce(&mut Publisher<V6, B>) -> R,
+    ) -> R {
+        if family == V4::NAME {
+            v4(&mut self.v4)
+        } else {
+            v6(&mut self.v6)
+        }
     }
 
     /// Does something for which no new Maglev tables are made.
@@ -218,12 +233,12 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         }) = &resynced
         {
             let family = *family;
-            let gives_way = if family == V4::NAME {
-                self.v4.give_all_way(&v4)?
-            } else {
-                self.v6.give_all_way(&v6)?
-            };
-            if !gives_way || !tried.insert(family) {
+            let gives_way = self.of_family(
+                family,
+                |own| own.give_all_way(&v4),
+                |own| own.give_all_way(&v6),
+            );
+            if !gives_way? || !tried.insert(family) {
                 break;
             }
             warn!(

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use shunt_common::{Backend, Cell};
 
 use shunt_model::{
-    BackendSet, Clients, Forwarding, Frontend, FrontendKind, PortPart, Refusal, ServiceId,
-    TrafficPolicy,
+    BackendSet, Clients, Forwarding, Frontend, FrontendKind, Masquerade, PortPart, Refusal,
+    ServiceId, TrafficPolicy,
 };
 
 use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
@@ -139,6 +139,9 @@ impl Slice {
             flags |= Cell::DSR;
         } else if frontend.this_node.is_some() {
             flags |= Cell::TWO_SETS;
+        }
+        if frontend.masquerade == Masquerade::On {
+            flags |= Cell::MASQUERADE;
         }
         if frontend.with_draining.is_some() {
             flags |= Cell::DRAINING;

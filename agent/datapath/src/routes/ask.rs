@@ -3,6 +3,7 @@
 use std::{fmt, io, net::IpAddr};
 
 use ipnet::IpNet;
+use nix::net::if_::if_indextoname;
 use rtnetlink::packet_route::{
     AddressFamily, RouteNetlinkMessage,
     route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteType},
@@ -189,20 +190,31 @@ fn is_by_sender(rule: &RuleMessage) -> bool {
     })
 }
 
+/// Returns the index and the name of the interface by which packets of this host's own to `address` leave; `None` if
+/// none do: the address is this host's, or there is no route.
+pub fn interface_to(address: IpAddr) -> Option<(u32, String)> {
+    let index = interface(&route_to(address)?)?;
+    let name = if_indextoname(index).ok()?;
+    Some((index, name.into_string().ok()?))
+}
+
+/// The index of the interface to which a route to another host leads.
+fn interface(route: &RouteMessage) -> Option<u32> {
+    if route.header.kind != RouteType::Unicast {
+        return None;
+    }
+    route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => Some(*index),
+            _ => None,
+        })
+}
+
 /// Asks for the way of a packet of this host's own to `address`. If there is none, nothing is known of it.
 pub(super) fn ask(address: IpAddr) -> Way {
-    let mut request = RouteMessage::default();
-    let (family, length, destination) = match address {
-        IpAddr::V4(ip) => (AddressFamily::Inet, 32, RouteAddress::Inet(ip)),
-        IpAddr::V6(ip) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(ip)),
-    };
-    request.header.address_family = family;
-    request.header.destination_prefix_length = length;
-    request
-        .attributes
-        .push(RouteAttribute::Destination(destination));
-    let Ok(RouteNetlinkMessage::NewRoute(route)) = get(RouteNetlinkMessage::GetRoute(request))
-    else {
+    let Some(route) = route_to(address) else {
         return Way::default();
     };
     let (mut way, mut is_learned) = (Way::default(), false);
@@ -227,11 +239,43 @@ pub(super) fn ask(address: IpAddr) -> Way {
     way
 }
 
+/// Asks for the route of a packet of this host's own to `address`; `None` if there is none.
+fn route_to(address: IpAddr) -> Option<RouteMessage> {
+    let mut request = RouteMessage::default();
+    let (family, length, destination) = match address {
+        IpAddr::V4(ip) => (AddressFamily::Inet, 32, RouteAddress::Inet(ip)),
+        IpAddr::V6(ip) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(ip)),
+    };
+    request.header.address_family = family;
+    request.header.destination_prefix_length = length;
+    request
+        .attributes
+        .push(RouteAttribute::Destination(destination));
+    match get(RouteNetlinkMessage::GetRoute(request)) {
+        Ok(RouteNetlinkMessage::NewRoute(route)) => Some(route),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rtnetlink::packet_route::rule::RulePortRange;
 
     use super::*;
+
+    #[test]
+    fn a_route_to_another_host_names_its_interface() {
+        let mut route = RouteMessage::default();
+        route.attributes.push(RouteAttribute::Oif(7));
+        for (kind, expected) in [
+            (RouteType::Unicast, Some(7)),
+            (RouteType::Local, None),
+            (RouteType::BlackHole, None),
+        ] {
+            route.header.kind = kind;
+            assert_eq!(interface(&route), expected, "{kind:?}");
+        }
+    }
 
     #[test]
     fn rules_by_source_mark_or_source_port_depend_on_the_sender() {

@@ -4,7 +4,7 @@
 //! The kernel returns no more of a route than it is asked for, by address. So the thread takes the borders of all
 //! routes and rules, and asks the kernel for one address between them each.
 
-mod ask;
+pub(crate) mod ask;
 mod borders;
 mod guests;
 pub(crate) mod way;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use shunt_model::{Conflict, ServiceId};
-use shunt_runtime::{Listener, Listeners, pair_of};
+use shunt_runtime::{Extent, Listener, Listeners, pair_of};
 
 use crate::{
     engine::{About, Engine},
@@ -33,39 +33,41 @@ impl Engine {
 
     /// Takes note of the conflicts after an event, and notifies the users whose service waits since now.
     pub(super) fn look_at_conflicts(&mut self, about: &About, found: Vec<Conflict>) {
-        let mut new = BTreeMap::<_, Vec<&Conflict>>::new();
-        let found = BTreeSet::from_iter(found);
-        for conflict in &found {
-            let pair = pair_of(conflict);
-            let known = self.conflicts.get(&pair);
-            if known.is_none_or(|known| !known.contains(conflict)) {
-                let new = new.entry((pair, conflict.precedence));
-                new.or_default().push(conflict);
-            }
+        let mut now = BTreeMap::<_, BTreeSet<Conflict>>::new();
+        for conflict in found {
+            let of_pair = now.entry(pair_of(&conflict)).or_default();
+            of_pair.insert(conflict);
         }
-        for (((waiting, holder), precedence), conflicts) in new {
+        for (pair, conflicts) in &now {
+            let known = self.conflicts.get(pair);
+            let is_new = |one: &&Conflict| known.is_none_or(|known| !known.contains(*one));
+            let mut new = BTreeMap::<_, Vec<&Conflict>>::new();
+            for conflict in conflicts.iter().filter(is_new) {
+                new.entry(conflict.precedence).or_default().push(conflict);
+            }
             // Services of other sources have no Events.
-            let subjects = self.subject(&waiting).zip(self.subject(&holder));
-            if let Some((waiting, holder)) = subjects {
+            let (waiting, holder) = pair;
+            let Some(subjects) = self.subject(waiting).zip(self.subject(holder)) else {
+                continue;
+            };
+            for (precedence, conflicts) in new {
+                let (waiting, holder) = subjects.clone();
                 self.outbox
                     .put(Notice::conflict(waiting, holder, precedence, &conflicts));
             }
         }
-        let over = match about {
-            About::All { .. } => self.conflicts.all(),
+        let extent = match about {
+            About::All { .. } => Extent::All,
             // All that it has to do with is in what was found.
-            About::Service { id, .. } => self.conflicts.of(id),
+            About::Service { id, .. } => Extent::Service(id),
             About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_) | About::Pods(_) => {
-                Vec::new()
+                Extent::Some
             }
         };
-        for pair in over {
-            self.conflicts.remove(&pair);
-        }
-        for conflict in found {
-            let of_pair = self.conflicts.entry(&pair_of(&conflict), BTreeSet::new);
-            of_pair.insert(conflict);
-        }
+        self.conflicts.note(extent, now, |mut known, mut new| {
+            known.append(&mut new);
+            known
+        });
     }
 
     /// Takes note of health checks that cannot be answered, and notifies users of new ones.

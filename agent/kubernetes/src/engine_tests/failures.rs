@@ -1,7 +1,7 @@
 //! Events that the renderer refuses are tried again, and are shown as waiting meanwhile. Health does not depend on it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -103,6 +103,33 @@ fn a_service_that_gives_way_to_another_one_waits_until_it_fits_again() {
     let words = "it is not translated: no room";
     assert!(notice.note.ends_with(words), "{}", notice.note);
     assert!(world.notices.try_recv().is_err(), "one for all tries");
+}
+
+#[test]
+fn a_service_that_gives_way_to_node_addresses_waits_until_it_fits_again() {
+    let mut world = World::synced();
+    world.engine.take(web("web"));
+    assert_eq!(world.events().len(), 1);
+    world.engine.set_host_addresses(BTreeSet::new());
+    let Work { event, about, .. } = world.engine.next().unwrap();
+    assert_eq!(word(&event), "UpdateNodePortServices {}");
+    let refused = BTreeMap::from([(ServiceId::new("default", "web"), "no room".to_owned())]);
+    let gives_way = Consequences {
+        refused,
+        ..Consequences::default()
+    };
+    world.engine.done(about, Ok(gives_way));
+    let shown = &world.state().untranslated["default/web"];
+    assert_eq!(*shown, ["it is left out: no room"]);
+    assert_eq!((world.refused(), world.state().pending), (1, 1));
+    assert_eq!(
+        world.events(),
+        [""; 0],
+        "the addresses took effect, and the Service waits for the next try"
+    );
+    world.engine.retry();
+    assert_eq!(world.events(), ["UpdateService default/web"]);
+    assert_eq!(world.refused(), 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod changes;
 mod circumstances;
 mod delivery;
 mod failures;
+mod mutants;
 mod node;
 mod notices;
 mod peers;

@@ -40,6 +40,8 @@ pub(crate) struct Annotations {
     pub(super) selection: Option<Box<str>>,
     #[serde(rename = "service.shunt.io/forwarding")]
     pub(super) forwarding: Option<Box<str>>,
+    #[serde(rename = "service.shunt.io/masquerade")]
+    pub(super) masquerade: Option<Box<str>>,
     #[serde(rename = "config.linkerd.io/opaque-ports")]
     pub(super) opaque_ports: Option<Box<str>>,
     #[serde(rename = "workload.shunt.io/readiness-probe")]

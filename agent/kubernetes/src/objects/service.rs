@@ -47,6 +47,8 @@ pub struct Service {
     pub selection: Result<Option<Selection>, Box<str>>,
     /// The annotation `service.shunt.io/forwarding`; `Err`: what stands there, which is none.
     pub forwarding: Result<Option<Forwarding>, Box<str>>,
+    /// The annotation `service.shunt.io/masquerade`; `Err`: what stands there, which is none.
+    pub masquerade: Result<Option<bool>, Box<str>>,
     /// The annotation `config.linkerd.io/opaque-ports`, with the service's ports in place of their names.
     pub opaque_ports: Option<Arc<[PortRange]>>,
     /// `spec.healthCheckNodePort`.
@@ -184,6 +186,10 @@ impl From<RawService> for Service {
             .forwarding
             .map(|name| Forwarding::of_name(&name).ok_or(name))
             .transpose();
+        let masquerade = annotations
+            .masquerade
+            .map(|text| text.parse().map_err(|_| text))
+            .transpose();
         let selection = annotations
             .selection
             .map(|name| Selection::of_name(&name).ok_or(name))
@@ -244,6 +250,7 @@ impl From<RawService> for Service {
             affinity: affinity.then_some(timeout),
             selection,
             forwarding,
+            masquerade,
             opaque_ports: opaque,
             health_check_node_port: health_check_node_port.and_then(port_number),
             ports,

@@ -97,6 +97,12 @@ pub enum Problem {
          agent's default holds"
     )]
     Forwarding(Box<str>),
+    /// An annotation that is neither `true` nor `false`.
+    #[error(
+        "metadata.annotations[service.shunt.io/masquerade]: `{0}` is neither `true` nor `false`: the \
+         agent's default holds"
+    )]
+    Masquerade(Box<str>),
     /// A port of which the protocol is not known.
     #[error("port `{0}`: the protocol is none of TCP, UDP and SCTP")]
     Protocol(Box<str>),
@@ -171,6 +177,7 @@ impl Problem {
             | Self::NotARange(_)
             | Self::Selection(_)
             | Self::Forwarding(_)
+            | Self::Masquerade(_)
             | Self::Protocol(_)
             | Self::ZeroPort(_)
             | Self::DuplicatePort(_)

@@ -58,6 +58,10 @@ pub fn translate<'a>(
         problems.push(Problem::Forwarding(text));
         None
     });
+    let masquerade = service.masquerade.clone().unwrap_or_else(|text| {
+        problems.push(Problem::Masquerade(text));
+        None
+    });
     let selection = service.selection.clone().unwrap_or_else(|text| {
         problems.push(Problem::Selection(text));
         None
@@ -110,6 +114,7 @@ pub fn translate<'a>(
             session_affinity_timeout: service.affinity.unwrap_or(0),
             selection,
             forwarding,
+            masquerade,
             opaque_ports: service.opaque_ports.clone(),
             profile: None,
             seniority: Some(seniority(service)),

@@ -271,6 +271,20 @@ impl Access {
         })))
     }
 
+    /// The way to a server in this process.
+    #[cfg(test)]
+    pub(crate) fn of_client(client: Client) -> Self {
+        Self(Arc::new(Shared {
+            config: Config::new(Uri::from_static("http://localhost")),
+            token: None,
+            reports: Arc::default(),
+            current: Mutex::new(Current {
+                client,
+                renewals: 0,
+            }),
+        }))
+    }
+
     /// Returns the client.
     pub(crate) fn client(&self) -> Client {
         self.current().client.clone()

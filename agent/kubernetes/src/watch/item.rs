@@ -130,6 +130,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        mutated::mutation::{odd_values, places},
         objects::{endpoint_slice::EndpointSlice, service::Service},
         watch::kind::{
             Definitions, EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods,
@@ -249,25 +250,6 @@ mod tests {
         ]
     }
 
-    /// The places of all values below this one (RFC 6901).
-    fn places(value: &Value, at: &str, found: &mut Vec<String>) {
-        found.push(at.to_owned());
-        match value {
-            Value::Array(list) => {
-                for (index, value) in list.iter().enumerate() {
-                    places(value, &format!("{at}/{index}"), found);
-                }
-            }
-            Value::Object(map) => {
-                for (key, value) in map {
-                    let key = key.replace('/', "~1");
-                    places(value, &format!("{at}/{key}"), found);
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Reads the text as one of each kind, as a list and a watch do. Returns the number that can be read.
     fn read_all(text: &RawValue) -> usize {
         fn one<K: Kind>(text: &RawValue) -> usize {
@@ -291,29 +273,10 @@ mod tests {
 
     #[test]
     fn no_object_of_any_kind_is_read_with_a_panic() {
-        let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-        let odd = [
-            json!(null),
-            json!(true),
-            json!(-1),
-            json!(0.5),
-            json!(1e300),
-            json!(u64::MAX),
-            json!(i64::MIN),
-            json!(""),
-            json!("\u{0}\u{10ffff}"),
-            json!("x".repeat(10_000)),
-            json!([]),
-            json!([null, 1, "a", {}]),
-            json!({}),
-            json!({ "": { "": [] } }),
-            deep,
-        ];
+        let odd = odd_values();
         let (mut tried, mut read) = (0, 0);
         for object in objects() {
-            let mut all = Vec::new();
-            places(&object, "", &mut all);
-            for place in all {
+            for place in places(&object) {
                 for value in &odd {
                     let mut object = object.clone();
                     *object.pointer_mut(&place).unwrap() = value.clone();

@@ -79,6 +79,7 @@ struct ServiceShape<'a> {
     session_affinity_timeout: u32,
     selection: Option<Choice<'a, Selection>>,
     forwarding: Option<Choice<'a, Forwarding>>,
+    masquerade: Option<bool>,
     opaque_ports: Option<Vec<Text<'a>>>,
     #[serde(default, deserialize_with = "passed_on")]
     profile: Option<Text<'a>>,

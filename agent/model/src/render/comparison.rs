@@ -24,6 +24,7 @@ impl<'a> Comparison<'a> {
             policy,
             clients,
             forwarding,
+            masquerade,
             refusal,
             backends,
             this_node,
@@ -31,7 +32,8 @@ impl<'a> Comparison<'a> {
             sources,
         } = one;
         (kind, policy, clients) == (&other.kind, &other.policy, &other.clients)
-            && (forwarding, refusal) == (&other.forwarding, &other.refusal)
+            && (forwarding, masquerade) == (&other.forwarding, &other.masquerade)
+            && refusal == &other.refusal
             && self.are_sets_alike(backends, &other.backends)
             && self.are_both_alike(this_node.as_deref(), other.this_node.as_deref())
             && self.are_both_alike(with_draining.as_deref(), other.with_draining.as_deref())

@@ -5,8 +5,8 @@ use std::{fmt, net::IpAddr, num::NonZeroU32, sync::Arc};
 use ipnet::IpNet;
 
 use crate::{
-    endpoint::Scopes, forwarding::Forwarding, policy::TrafficPolicy, protocol::Protocol,
-    selection::Selection, service_id::ServiceId, split::Split,
+    endpoint::Scopes, forwarding::Forwarding, masquerade::Masquerade, policy::TrafficPolicy,
+    protocol::Protocol, selection::Selection, service_id::ServiceId, split::Split,
 };
 
 /// The identity of a frontend: what a client connects to.
@@ -92,6 +92,8 @@ pub struct Frontend {
     pub clients: Clients,
     /// Forwarding of packets from clients elsewhere to its backends on other nodes.
     pub forwarding: Forwarding,
+    /// Source with which connections from clients elsewhere go on to its backends on this node.
+    pub masquerade: Masquerade,
     /// Outcome of its connections while its set has no usable backend.
     pub refusal: Refusal,
     /// The set that its connections go to. Frontends of one service port share one set.

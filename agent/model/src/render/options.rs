@@ -15,11 +15,11 @@ pub struct RenderOptions {
     pub node_ips: BTreeSet<IpAddr>,
     /// The addresses of this host's interfaces, as they are at the start.
     pub host_addresses: BTreeSet<IpAddr>,
-    /// Defaults of selection and forwarding.
+    /// Defaults of selection, forwarding and source.
     pub balancing: Balancing,
 }
 
-/// Selection and forwarding of connections where a service does not set them.
+/// Selection, forwarding and source of connections where a service does not set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balancing {
     /// Multiplies the weight of local backends, unless frontends of their port have a Maglev table:
@@ -31,6 +31,8 @@ pub struct Balancing {
     pub maglev_entries: EntriesPerBackend,
     /// Forwarding of packets from outside to backends on other nodes.
     pub forwarding: Forwarding,
+    /// True if connections from outside go on to this node's backends from this node's address, too.
+    pub masquerade: bool,
 }
 
 impl Balancing {
@@ -54,6 +56,7 @@ impl Default for Balancing {
             external_selection: Selection::default(),
             maglev_entries: EntriesPerBackend::default(),
             forwarding: Forwarding::default(),
+            masquerade: false,
         }
     }
 }

@@ -19,7 +19,6 @@ use crate::{
         locations::Locations,
         nodes::NodeAddresses,
     },
-    service::Service,
     service_id::ServiceId,
     workload::{Workload, WorkloadUpdate},
 };
@@ -78,12 +77,6 @@ impl Plan {
     /// The addresses of this host's interfaces, if they change.
     pub const fn host_addresses(&self) -> Option<&BTreeSet<IpAddr>> {
         self.host_addresses.as_ref()
-    }
-
-    /// A service that the event concerns and that is there after it, in its form in the events.
-    pub fn told(&self, id: &ServiceId) -> Option<&Arc<Service>> {
-        let entry = self.services.get(id)?.as_ref()?;
-        Some(&entry.told)
     }
 
     /// The services that the event concerns and that are there after it, each with all frontends that it claims: also

@@ -15,11 +15,9 @@ use crate::{
     interface_pattern::InterfacePattern,
     overrides::{Override, Overrides},
     render::{
-        age::Age,
         backend_sets::maglev_entries,
         conflict::Conflict,
         draft::Draft,
-        entry::Entry,
         error::RenderError,
         frontend::{Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
@@ -123,9 +121,9 @@ impl Renderer {
         self.state.options.host_addresses = addresses;
     }
 
-    /// Returns all that the renderer knows as a Resync brings it, with this service in the form that it has now. The
+    /// Returns all that the renderer knows as a Resync brings it, with the services and the node addresses of a plan. The
     /// services are sorted by age, as far as it is known, and by their first claims.
-    pub fn snapshot_with(&self, service: &Arc<Service>) -> Snapshot {
+    pub fn snapshot_after(&self, plan: &Plan) -> Snapshot {
         let State {
             nodes,
             services,
@@ -136,13 +134,12 @@ impl Renderer {
             residents,
             ..
         } = &self.state;
-        let others = services
-            .values()
-            .filter(|entry| entry.told.id != service.id);
-        let mut all: Vec<_> = others.map(|entry| (entry.age(), &entry.told)).collect();
-        let age = services.get(&service.id).map(Entry::age);
-        let number = age.map_or(Age::MAX.number, |age| age.number);
-        all.push((Age::new(false, service.seniority, number), service));
+        let nodes = plan.nodes().unwrap_or(nodes);
+        let concerned = plan.services.values().flatten();
+        let others = services.iter();
+        let others = others.filter(|(id, _)| !plan.services.contains_key(*id));
+        let entries = others.map(|(_, entry)| entry).chain(concerned);
+        let mut all: Vec<_> = entries.map(|entry| (entry.age(), &entry.told)).collect();
         all.sort_by_key(|(age, _)| *age);
         Snapshot {
             node_ips: nodes.all() | nodes.left_out(),

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use crate::{
     forwarding::Forwarding,
+    masquerade::Masquerade,
     policy::TrafficPolicy,
     render::{
         error::RenderError,
@@ -30,7 +31,8 @@ use crate::{
 /// itself, the service's own address is meant.
 ///
 /// In mode dsr, if the service or the default requests it, is an external address that everyone uses, and of policy
-/// Cluster: under policy Local no packet goes to another node.
+/// Cluster: under policy Local no packet goes to another node. The same addresses are masqueraded towards this node's
+/// backends, if the service or the default requests that, unless they are in mode dsr.
 ///
 /// A port's frontends for which it has a split select from the endpoints that this names, the others from
 /// the port's own.
@@ -45,6 +47,7 @@ pub fn render<'a>(
     balancing: &Balancing,
 ) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
     let forwarding = service.forwarding.unwrap_or(balancing.forwarding);
+    let masquerade = service.masquerade.unwrap_or(balancing.masquerade);
     let ranges = [true, false].map(|ipv4| sources(service, ipv4));
     let index = PortIndex::default();
     let mut frontends = Vec::new();
@@ -72,6 +75,7 @@ pub fn render<'a>(
                 policy,
                 clients,
                 forwarding: Forwarding::Snat,
+                masquerade: Masquerade::Off,
                 refusal,
                 backends: set(Reach::of(policy)),
                 this_node: None,
@@ -89,11 +93,10 @@ pub fn render<'a>(
                     }));
                 }
             }
-            let has_dsr = forwarding == Forwarding::Dsr
-                && policy == TrafficPolicy::Cluster
+            let is_for_all = policy == TrafficPolicy::Cluster
                 && clients == Clients::Everyone
                 && kind != FrontendKind::ClusterIp;
-            if has_dsr {
+            if is_for_all && forwarding == Forwarding::Dsr {
                 frontend.this_node = Some(Arc::new(Frontend {
                     policy: TrafficPolicy::Local,
                     backends: set(Reach::Here),
@@ -110,6 +113,7 @@ pub fn render<'a>(
                         });
                 frontend.forwarding = Forwarding::Dsr;
             }
+            frontend.masquerade = Masquerade::of(is_for_all && masquerade, frontend.forwarding);
             if kind == FrontendKind::LoadBalancerIp {
                 let [v4, v6] = &ranges;
                 frontend.sources = Arc::clone(if address.is_ipv4() { v4 } else { v6 });

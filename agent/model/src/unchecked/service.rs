@@ -45,6 +45,9 @@ pub struct Service<'a> {
     pub selection: Option<Choice<'a, Selection>>,
     /// Forwarding of packets from outside to a backend on another node; `None`: the agent's default.
     pub forwarding: Option<Choice<'a, Forwarding>>,
+    /// True if connections from outside go on to this node's backends from this node's address, too; `None`: the
+    /// agent's default.
+    pub masquerade: Option<bool>,
     /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Vec<Text<'a>>>,
     /// Treatment of requests by proxies, as JSON; `None`: not given.

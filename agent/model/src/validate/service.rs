@@ -65,6 +65,7 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
         session_affinity_timeout,
         selection,
         forwarding,
+        masquerade,
         opaque_ports,
         profile,
         ports,
@@ -92,6 +93,7 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
             .map(Choice::known)
             .transpose()
             .map_err(|fault| EventError::new(fault).within("forwarding"))?,
+        masquerade,
         opaque_ports: opaque_ports.map(port_ranges).transpose()?.map(Into::into),
         profile: profile.map(|text| object(&text)).transpose()?,
         seniority: None,

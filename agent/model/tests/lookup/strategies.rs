@@ -142,6 +142,7 @@ fn service() -> impl Strategy<Value = Service> {
             session_affinity_timeout: 0,
             selection: None,
             forwarding: None,
+            masquerade: None,
             opaque_ports: None,
             profile: None,
             seniority: None,

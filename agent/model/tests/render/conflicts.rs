@@ -1,8 +1,8 @@
 //! Two services that claim one frontend.
 
-use std::{collections::BTreeMap, slice, sync::Arc};
+use std::{collections::BTreeMap, slice};
 
-use shunt_model::{RendererEvent, Seniority, Service, decode};
+use shunt_model::{RendererEvent, Seniority, Service, Snapshot, decode};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
@@ -242,10 +242,8 @@ fn what_is_known_is_a_resync_that_changes_nothing_with_the_oldest_services_first
         world.apply(of_age(name, created)).unwrap();
     }
     world.tell(&add(&claim("last")));
-    let RendererEvent::UpdateService(middle) = of_age("middle", 2) else {
-        unreachable!("it is updated");
-    };
-    let snapshot = world.renderer.snapshot_with(&Arc::new(middle));
+    let same = world.renderer.plan(of_age("middle", 2)).unwrap();
+    let snapshot = world.renderer.snapshot_after(&same);
     let names: Vec<String> = snapshot
         .services
         .iter()
@@ -262,12 +260,18 @@ fn what_is_known_is_a_resync_that_changes_nothing_with_the_oldest_services_first
     let known: BTreeMap<_, _> = world.renderer.claims().collect();
     assert_eq!(claims, known);
     // One that is not known yet is among them.
-    let RendererEvent::UpdateService(new) = of_age("new", 0) else {
-        unreachable!("it is updated");
-    };
-    let snapshot = world.renderer.snapshot_with(&Arc::new(new));
+    let new = world.renderer.plan(of_age("new", 0)).unwrap();
+    let snapshot = world.renderer.snapshot_after(&new);
     assert_eq!(&*snapshot.services[0].id.name, "new");
     assert_eq!(snapshot.services.len(), names.len() + 1);
+    // So are the addresses of nodes, once they change.
+    let is_at = |snapshot: &Snapshot, ip: &str| snapshot.node_ips.contains(&ip.parse().unwrap());
+    assert!(is_at(&snapshot, "192.168.16.10") && is_at(&snapshot, "fe80::2"));
+    let elsewhere = decode(&nodes(&["192.168.16.11"], &[])).unwrap();
+    let elsewhere = world.renderer.plan(elsewhere).unwrap();
+    let snapshot = world.renderer.snapshot_after(&elsewhere);
+    assert!(is_at(&snapshot, "192.168.16.11") && snapshot.node_ips.len() == 1);
+    assert_eq!(snapshot.services.len(), names.len());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod dual_stack;
 mod endpoints;
 mod events;
 mod forwarding;
+mod masquerade;
 mod properties;
 mod rules;
 mod selection;

@@ -101,12 +101,13 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
     let selection = sample::select(selections.to_vec());
     let forwardings = [None, Some(Forwarding::Snat), Some(Forwarding::Dsr)];
     let forwarding = sample::select(forwardings.to_vec());
-    let policies = (policy(), policy(), selection, forwarding);
+    let masquerade = sample::select(vec![None, Some(false), Some(true)]);
+    let policies = (policy(), policy(), selection, (forwarding, masquerade));
     (0..SERVICES, addresses, policies, 0..2u32, ports).prop_map(
         move |(
             number,
             hosts,
-            (traffic_policy, internal_traffic_policy, selection, forwarding),
+            (traffic_policy, internal_traffic_policy, selection, (forwarding, masquerade)),
             session_affinity_timeout,
             ports,
         )| {
@@ -146,6 +147,7 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                 session_affinity_timeout,
                 selection,
                 forwarding,
+                masquerade,
                 opaque_ports: None,
                 profile: None,
                 seniority: None,

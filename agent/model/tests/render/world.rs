@@ -8,7 +8,7 @@ use std::{
 
 use shunt_model::{
     Backend, BackendSet, Balancing, Changes, Clients, Forwarding, Frontend, FrontendKey, Locations,
-    Plan, RenderError, RenderOptions, Renderer, RendererEvent, Selection, decode,
+    Masquerade, Plan, RenderError, RenderOptions, Renderer, RendererEvent, Selection, decode,
     maglev::EntriesPerBackend,
 };
 
@@ -221,6 +221,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         policy,
         clients,
         forwarding,
+        masquerade,
         refusal: _,
         backends,
         this_node,
@@ -243,6 +244,11 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         Forwarding::Snat => "",
         Forwarding::Dsr => " dsr",
     };
+    let masquerade = match masquerade {
+        Masquerade::Off => "",
+        Masquerade::On => " masqueraded",
+        Masquerade::NotInDsr => " not masqueraded",
+    };
     let mut from = String::new();
     for range in sources.iter() {
         from += &format!(" from {range}");
@@ -254,7 +260,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         format!("; draining {}", list(&all.backends))
     });
     format!(
-        "{key} {} {policy}{clients}{affinity}{maglev}{forwarding}{from} {}: {}{here}{draining}",
+        "{key} {} {policy}{clients}{affinity}{maglev}{forwarding}{masquerade}{from} {}: {}{here}{draining}",
         kind.name(),
         backends.service,
         list(backends),

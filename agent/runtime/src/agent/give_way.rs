@@ -1,8 +1,8 @@
-//! A service that finds no room gets that of services of a namespace that has more.
+//! A service that finds no room gets that of services of a namespace that has more, and node addresses get that of any.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shunt_model::{FrontendKey, ServiceId};
+use shunt_model::{FrontendKey, Plan, ServiceId, Snapshot};
 
 use crate::{
     agent::{Agent, Refused},
@@ -15,9 +15,9 @@ use crate::{
 const ALL: u64 = 100;
 
 impl Agent {
-    /// Applies a plan that found no room without services that give way to its `service`: those that a Resync would
-    /// leave out where all that is known and this service were in it. The namespace of the service has to have a
-    /// smaller part than another one, also with it.
+    /// Applies a plan that found no room without the services that a Resync of all that is known after it would leave
+    /// out. Node addresses are no namespace's: any service may give way to them. To the `service` of an event others
+    /// give way only as [`Self::with_room_of_others`] has it.
     pub(super) fn apply_in_place_of_others(
         &mut self,
         refused: Box<Refused>,
@@ -27,28 +27,37 @@ impl Agent {
     ) -> Result<Outcome, ApplyError> {
         let Refused { plan, error } = *refused;
         let error = ApplyError::Tables(error);
-        let told = service.and_then(|id| plan.told(id));
-        let Some(told) = told.filter(|_| error.is_for_want_of_room()) else {
+        if !error.is_for_want_of_room() {
+            return Err(error);
+        }
+        let snapshot = match service {
+            Some(id) => self.with_room_of_others(&plan, id),
+            None => plan.nodes().map(|_| self.renderer.snapshot_after(&plan)),
+        };
+        let Some(snapshot) = snapshot else {
             return Err(error);
         };
+        self.apply_what_fits(&snapshot, error, health_checks, max_removal)
+    }
+
+    /// Returns all that is known after the plan of a service if others give way to it there: the namespace of the
+    /// service has to have a smaller part than another one, also with it.
+    fn with_room_of_others(&mut self, plan: &Plan, id: &ServiceId) -> Option<Snapshot> {
         let capacity = self.capacity();
         let mut needed = room::needs(plan.claims(), |key| self.datapath.translates(key));
+        let of_service = needed.get(id).copied()?;
         let shares = self.shares(&capacity);
-        let id = &told.id;
-        let of_service = needed.get(id).copied().unwrap_or_default();
         if !shares.is_below(id, &of_service, &capacity) {
-            return Err(error);
+            return None;
         }
         let mut needs = shares.needs().clone();
         needs.append(&mut needed);
-        let snapshot = self.renderer.snapshot_with(told);
+        let snapshot = self.renderer.snapshot_after(plan);
         let ids = snapshot.services.iter();
         let ids = ids.map(|service| Arc::clone(&service.id));
         let left_out = room::left_out(ids, &needs, &capacity, ALL);
-        if left_out.is_empty() || left_out.contains_key(id) {
-            return Err(error);
-        }
-        self.apply_what_fits(&snapshot, error, health_checks, max_removal)
+        let is_served = !left_out.is_empty() && !left_out.contains_key(id);
+        is_served.then_some(snapshot)
     }
 
     /// Returns what the services that are known take of the tables. It is counted once for each state.

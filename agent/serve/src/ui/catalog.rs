@@ -215,7 +215,8 @@ pub(super) fn backends(
 #[cfg(test)]
 mod tests {
     use shunt_model::{
-        Backend, Clients, Forwarding, PortPart, Protocol, Refusal, Scopes, TrafficPolicy,
+        Backend, Clients, Forwarding, Masquerade, PortPart, Protocol, Refusal, Scopes,
+        TrafficPolicy,
     };
 
     use super::*;
@@ -238,6 +239,7 @@ mod tests {
             policy: TrafficPolicy::Cluster,
             clients: Clients::Everyone,
             forwarding: Forwarding::Snat,
+            masquerade: Masquerade::Off,
             refusal: Refusal::Reject,
             backends: Arc::new(BackendSet {
                 service: Arc::new(ServiceId::new("default", name)),

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use shunt_model::{Balancing, Forwarding, RenderOptions};
 
 use crate::{
-    cli::flags::{cidr::cidr, dsr::DsrArgs, selection::SelectionArgs},
+    cli::flags::{cidr::cidr, dsr::DsrArgs, selection::SelectionArgs, switch::Switch},
     host::addresses::host_addresses,
 };
 
@@ -24,7 +24,10 @@ enum Way {
 
 /// Settings of this node for the renderer.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "This node")]
+#[command(
+    next_help_heading = "This node",
+    mut_arg("masquerade-external", Switch::flag)
+)]
 pub(crate) struct NodeArgs {
     /// An address of this node; may be given several times [default: those node addresses of the
     /// events that are assigned on this host]
@@ -42,6 +45,18 @@ pub(crate) struct NodeArgs {
     /// Forwarding of packets from outside to backends on other nodes, where the service does not set it
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     forwarding: Way,
+
+    /// Give connections from other hosts to external frontends of policy Cluster this node's address as their source
+    /// towards backends on this node, too, where the service does not set it: for pods whose replies leave by another
+    /// way. Without effect in mode dsr
+    #[arg(
+        id = "masquerade-external",
+        long,
+        value_name = "BOOL",
+        default_value_t,
+        hide_default_value = true
+    )]
+    masquerade_external: Switch,
 
     #[command(flatten)]
     pub(crate) dsr: DsrArgs,
@@ -67,6 +82,7 @@ impl NodeArgs {
             local_backend_weight,
             selection,
             forwarding: _,
+            masquerade_external,
             dsr: _,
             pod_cidrs: _,
         } = self;
@@ -78,6 +94,7 @@ impl NodeArgs {
                 external_selection: selection.external(),
                 maglev_entries: selection.maglev_entries(),
                 forwarding: self.forwarding(),
+                masquerade: masquerade_external.is_on(),
             },
         })
     }

@@ -259,13 +259,16 @@ impl Run<'_> {
         let is_local =
             tables::target::<F>(self.programs, after.index).is_some_and(|it| it.is_local);
         let masquerades = self.is_set(registry::MASQUERADE_ALL.name);
+        let is_masqueraded = is_local && last.is_some_and(|last| last.cell.has(Cell::MASQUERADE));
         let (change, why) = if Some(after.source.ip()) == hairpin.map(F::ip) {
             (
                 SourceChange::Hairpin,
                 "a pod reaches itself through its service",
             )
         } else if after.source.ip() == after.client.ip() {
-            let why = if is_local {
+            let why = if is_masqueraded && !is_here {
+                "the frontend is masqueraded, but the backend's interface has no programs for the replies"
+            } else if is_local {
                 "the backend is on this node, where its replies come by"
             } else if is_here {
                 "the client is on this node, where replies come by"
@@ -276,6 +279,8 @@ impl Run<'_> {
         } else {
             let why = if masquerades && last.is_some_and(|last| last.cell.has(Cell::CLUSTER_IP)) {
                 "all connections to ClusterIPs are masqueraded"
+            } else if is_masqueraded {
+                "the frontend's connections from outside are masqueraded"
             } else if !is_local && !is_here {
                 "the client is outside and the backend on another node, which would answer past this one"
             } else {

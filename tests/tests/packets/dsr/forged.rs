@@ -2,11 +2,7 @@
 
 use std::net::IpAddr;
 
-use aya::maps::{HashMap, Map, MapData};
-use nix::net::if_::if_nametoindex;
-use shunt_common::{InterfaceRole, registry};
 use shunt_datapath::{DatapathOptions, PodInterfaces};
-use shunt_tests::run;
 
 use super::world::{OTHER_V4, OTHER_V6, counted, dsr, envelope, in_both, node};
 use crate::{
@@ -14,31 +10,9 @@ use crate::{
     both_families,
     frame::{Packet, Transport},
     node::{Node, Verdict},
+    ways::{attach, go_back},
     world::{Backends, Family},
 };
-
-/// Reports that the programs are on an interface, in the agent's place. Whatever has the agent look at its
-/// interfaces undoes it.
-fn attach(node: &mut Node, interface: &str) {
-    let table = Map::HashMap(node.table_in_use(registry::INTERFACES.name));
-    let mut interfaces: HashMap<MapData, [u32; 2], u32> = table.try_into().unwrap();
-    let index = if_nametoindex(interface).unwrap();
-    let InterfaceRole { interface, role } = InterfaceRole::attached(index);
-    interfaces.insert([interface, role], 0, 0).unwrap();
-}
-
-/// Has packets to the address go out where all frames come in, or not.
-fn go_back<A: Family>(address: A, is_on_way: bool)
-where
-    IpAddr: From<A>,
-{
-    let address = IpAddr::from(address).to_string();
-    if is_on_way {
-        run("ip", &["route", "replace", &address, "dev", "lo"]).unwrap();
-    } else {
-        run("ip", &["route", "delete", &address, "dev", "lo"]).unwrap();
-    }
-}
 
 /// Returns whether the family's packets are judged by `rp_filter`.
 fn is_judged<A: Address>() -> bool {

@@ -45,6 +45,7 @@ pub(super) struct Entry {
     pub(super) prefer_local: bool,
     pub(super) affinity: Option<Spanned<String>>,
     pub(super) selection: Option<Spanned<String>>,
+    pub(super) masquerade: Option<bool>,
     pub(super) failover: Option<Spanned<FailoverList>>,
     pub(super) failover_nearest: Option<Spanned<i64>>,
     pub(super) via: Option<Spanned<String>>,

@@ -22,9 +22,10 @@ impl Engine {
                 self.is_synced = true;
                 self.without(refused);
             }
-            (About::NodeIps(node_ips), Ok(_)) => {
+            (About::NodeIps(node_ips), Ok(Consequences { refused, .. })) => {
                 self.is_busy = false;
                 self.told_node_ips = node_ips;
+                self.without(refused);
             }
             (About::All { .. } | About::NodeIps(_), Err(_)) => {
                 self.is_busy = false;
@@ -55,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// An event took effect without these services, or they gave way to its service. Each is tried again by itself.
+    /// An event took effect without these services. Each is tried again by itself.
     fn without(&mut self, services: BTreeMap<ServiceId, String>) {
         for (id, reason) in services {
             let mut entries = self.entries.iter();

@@ -27,6 +27,7 @@ fn everything_that_can_be_said_is_read() {
         prefer_local = true
         affinity = "3h"
         selection = "maglev"
+        masquerade = true
 
         [[frontend]]
         service = "a/b ü%"
@@ -47,6 +48,7 @@ fn everything_that_can_be_said_is_read() {
     assert_eq!((web.port, web.protocol), (Some(443), Protocol::Udp));
     assert_eq!(web.affinity, 3 * 3600);
     assert_eq!(web.selection, Some(Selection::Maglev));
+    assert_eq!((web.masquerade, odd.masquerade), (Some(true), None));
     assert_eq!(web.configured_tiers(), [Tier::of("web", Datacenter::Own)]);
     assert!(web.has_fixed_tiers() && web.export.is_none());
     assert!(web.only_passing && web.connect && web.prefer_local);
@@ -175,6 +177,7 @@ fn other_wrong_values_are_said_with_their_lines() {
             5,
             "selection: `random` is neither",
         ),
+        (at("masquerade = \"yes\""), 5, "expected a boolean"),
         (at("affinity = \"3\""), 5, "affinity: `3` is not a duration"),
         (at("affinity = \"1500ms\""), 5, "parts of a second"),
         (at("affinity = \"200years\""), 5, "is too long"),

@@ -1,8 +1,11 @@
 //! One event a changed service.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
-use shunt_model::RendererEvent;
+use shunt_model::{RendererEvent, ServiceId};
 use shunt_runtime::{Consequences, Refusal};
 
 use crate::instances::{
@@ -179,6 +182,34 @@ fn what_changes_twice_is_one_event_and_what_failed_is_tried_again() {
     assert!(told(&mut engine).is_some());
     assert_eq!(engine.problems().len(), 0);
     engine.retry();
+    assert_eq!(told(&mut engine), None);
+}
+
+#[test]
+fn a_service_that_gives_way_to_node_addresses_is_tried_again() {
+    let (mut engine, api, web) = engine();
+    engine.set_instances(&api, vec![]);
+    engine.set_instances(&web, vec![]);
+    assert_eq!(told(&mut engine).as_deref(), Some("Resync"));
+    engine.set_place(place(), ["10.1.0.2".parse().unwrap()].into());
+    let work = engine.next(Instant::now()).unwrap();
+    let refused = BTreeMap::from([(ServiceId::new("consul", "web"), "no room".to_owned())]);
+    let without_web = Consequences {
+        refused,
+        ..Consequences::default()
+    };
+    engine.done(work.about, Ok(without_web));
+    assert_eq!(
+        engine.problems()["consul/web"],
+        ["its last change: it is left out: no room"]
+    );
+    assert_eq!(told(&mut engine), None, "until the next try");
+    engine.retry();
+    assert_eq!(
+        told(&mut engine).as_deref(),
+        Some("UpdateService consul/web"),
+        "the addresses took effect"
+    );
     assert_eq!(told(&mut engine), None);
 }
 

@@ -6,8 +6,8 @@ use shunt_common::Family;
 
 use super::*;
 use shunt_model::{
-    Backend, BackendSet, Clients, Forwarding, FrontendKey as Key, FrontendKind, PortPart, Protocol,
-    Refusal, Scopes, ServiceId, TrafficPolicy, maglev::EntriesPerBackend,
+    Backend, BackendSet, Clients, Forwarding, FrontendKey as Key, FrontendKind, Masquerade,
+    PortPart, Protocol, Refusal, Scopes, ServiceId, TrafficPolicy, maglev::EntriesPerBackend,
 };
 
 use crate::maps::{memory_tables::MemoryTables, tables::Capacity};
@@ -63,6 +63,7 @@ fn frontend(address: IpAddr, backends: &[IpAddr]) -> (Key, Frontend) {
         policy: TrafficPolicy::Cluster,
         clients: Clients::Everyone,
         forwarding: Forwarding::Snat,
+        masquerade: Masquerade::Off,
         refusal: Refusal::Reject,
         this_node: None,
         with_draining: None,

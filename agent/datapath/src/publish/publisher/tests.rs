@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use shunt_common::{Cell, FrontendKey, SourceRange, TCP, V4, registry::Size};
 
 use shunt_model::{
-    BackendSet, Clients, Forwarding, Frontend, FrontendKind, PortPart, Refusal, Scopes, ServiceId,
-    TrafficPolicy,
+    BackendSet, Clients, Forwarding, Frontend, FrontendKind, Masquerade, PortPart, Refusal, Scopes,
+    ServiceId, TrafficPolicy,
 };
 
 use crate::{
@@ -118,6 +118,7 @@ fn frontend(backends: &Arc<BackendSet>) -> Frontend {
         policy: TrafficPolicy::Cluster,
         clients: Clients::Everyone,
         forwarding: Forwarding::Snat,
+        masquerade: Masquerade::Off,
         refusal: Refusal::Reject,
         this_node: None,
         with_draining: None,

@@ -6,7 +6,8 @@ use shunt_common::{Slot, TCP, V4};
 
 use super::*;
 use shunt_model::{
-    BackendSet, Clients, Forwarding, FrontendKind, PortPart, Refusal, ServiceId, TrafficPolicy,
+    BackendSet, Clients, Forwarding, FrontendKind, Masquerade, PortPart, Refusal, ServiceId,
+    TrafficPolicy,
 };
 
 use crate::{
@@ -30,6 +31,7 @@ fn frontend() -> Frontend {
         policy: TrafficPolicy::Cluster,
         clients: Clients::ThisNode,
         forwarding: Forwarding::Snat,
+        masquerade: Masquerade::Off,
         refusal: Refusal::Drop,
         this_node: None,
         with_draining: None,

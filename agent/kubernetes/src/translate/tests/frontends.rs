@@ -361,6 +361,29 @@ fn an_annotation_says_how_packets_get_to_other_nodes() {
 }
 
 #[test]
+fn an_annotation_turns_masquerading_on_and_off() {
+    let annotated = |value: &str| {
+        let mut world = World::new();
+        world.service["metadata"]["annotations"] = json!({ "service.shunt.io/masquerade": value });
+        world
+    };
+    assert_eq!(World::new().model().masquerade, None);
+    assert_eq!(annotated("true").model().masquerade, Some(true));
+    assert_eq!(annotated("false").model().masquerade, Some(false));
+    for wrong in ["True", "1", "", " true"] {
+        let translation = annotated(wrong).translate();
+        assert_eq!(
+            texts(&translation.problems),
+            [format!(
+                "metadata.annotations[service.shunt.io/masquerade]: `{wrong}` is neither `true` nor \
+                 `false`: the agent's default holds"
+            )]
+        );
+        assert_eq!(translation.service.unwrap().masquerade, None);
+    }
+}
+
+#[test]
 fn an_annotation_says_which_ports_are_opaque() {
     let opaque = |annotations: Value| {
         let mut world = World::new();

@@ -1,6 +1,8 @@
 //! Services that are written (rules S1 to S7 of linkerd's controller), and the retries of those that were
 //! given up (Q2), against a server in this process.
 
+mod mutants;
+
 use std::{
     convert::Infallible,
     sync::{
@@ -90,6 +92,10 @@ impl Server {
 }
 
 fn work(server: &Arc<Server>) -> (WorkloadWork, Receiver<Notice>) {
+    work_with(server, options())
+}
+
+fn work_with(server: &Arc<Server>, options: WorkloadOptions) -> (WorkloadWork, Receiver<Notice>) {
     let server = Arc::clone(server);
     let service = service_fn(move |request: Request<Body>| {
         let (code, body) = server.answer(request.method(), request.uri().path());
@@ -108,7 +114,7 @@ fn work(server: &Arc<Server>) -> (WorkloadWork, Receiver<Notice>) {
     let (_, term) = watch::channel(Term::of(Duration::from_hours(1)));
     let ballot = Ballot::new(client.clone(), "kube-system", &lease, term);
     let (notices, told) = channel();
-    let work = WorkloadWork::new(options(), client, ballot, Arc::default(), notices);
+    let work = WorkloadWork::new(options, client, ballot, Arc::default(), notices);
     (work, told)
 }
 

@@ -39,7 +39,7 @@ const API_SERVER: &str = "kubernetes.io/service-name=kubernetes";
 
 /// Nodes, which the controller can do without: it may lack the right to list them.
 #[derive(Debug)]
-struct AllNodes;
+pub(super) struct AllNodes;
 
 impl Kind for AllNodes {
     type Raw = RawNode;

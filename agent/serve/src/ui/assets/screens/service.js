@@ -112,6 +112,7 @@ function frontendTable(frontends) {
     const notes = [`policy ${frontend.policy}`, frontend.selection];
     if (frontend.affinity_timeout) notes.push(`affinity ${frontend.affinity_timeout} s`);
     if (frontend.forwarding && frontend.forwarding !== "snat") notes.push(frontend.forwarding);
+    if (frontend.masquerade && frontend.masquerade !== "off") notes.push(frontend.masquerade === "on" ? "masqueraded" : "not masqueraded in mode dsr");
     if (frontend.split) notes.push("split");
     if (frontend.this_node_only) notes.push("clients of this node");
     if (frontend.source_ranges.length) notes.push(`from ${frontend.source_ranges.join(", ")}`);
