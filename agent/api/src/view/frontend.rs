@@ -248,6 +248,7 @@ impl From<Frontend> for proto::Frontend {
             service,
             service_port,
             counters: counters.map(Into::into),
+            continues: false,
             policy: policy
                 .map_or(proto::TrafficPolicy::Unspecified, message::policy)
                 .into(),
@@ -286,6 +287,8 @@ impl TryFrom<proto::Frontend> for Frontend {
             selection: selected,
             forwarding: forwarded,
             split,
+            // The frontends were joined before.
+            continues: _,
         } = frontend;
         Ok(Self {
             key: key(at)?,
