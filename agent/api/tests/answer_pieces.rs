@@ -2,10 +2,12 @@
 
 use prost::Message as _;
 use shunt_api::{
-    message::{join_lookup, join_watch, lookup_pieces, watch_pieces},
+    message::{
+        join_lookup, join_services, join_watch, lookup_pieces, services_pieces, watch_pieces,
+    },
     proto::{
-        Answer, BehindEndpoint, Empty, EndpointKey, FrontendKey, LookupResponse, Membership,
-        Memberships, Target, Targets, WatchResponse,
+        Answer, BehindEndpoint, Empty, EndpointKey, Frontend, FrontendKey, LiveBackend,
+        LookupResponse, Membership, Memberships, ServicesResponse, Target, Targets, WatchResponse,
     },
 };
 
@@ -99,6 +101,75 @@ fn an_answer_comes_in_pieces_that_every_client_takes() {
         });
         assert!(whole == Some(lookup(size)), "{size}");
     }
+}
+
+/// A frontend with so many backends, each as large as there can be.
+fn frontend(backends: u32) -> Frontend {
+    let backend = |number: u32| LiveBackend {
+        ip: format!("2001:db8:1234:1234:1234:1234:{:04x}:{number:04x}", 0x1234),
+        port: 65535,
+        weight: u32::MAX,
+        local: true,
+        new_connections: u64::MAX - u64::from(number),
+    };
+    Frontend {
+        key: Some(FrontendKey {
+            address: "2001:db8::1".to_owned(),
+            port: 80,
+            protocol: 6,
+        }),
+        service: Some("x".repeat(300)),
+        backends: (0..backends).map(backend).collect(),
+        ..Frontend::default()
+    }
+}
+
+#[test]
+fn a_listing_comes_in_pieces_that_every_client_takes() {
+    let key = FrontendKey {
+        address: "2001:db8:1234:1234:1234:1234:1234:1234".to_owned(),
+        port: 65535,
+        protocol: 17,
+    };
+    for (missing, sizes) in [
+        (0, vec![]),
+        (0, vec![1; 20_000]),
+        (200_000, vec![]),
+        (1, vec![1, 200_000, 1, 32_768, 32_769]),
+    ] {
+        let whole = ServicesResponse {
+            frontends: sizes.iter().copied().map(frontend).collect(),
+            missing: vec![key.clone(); missing],
+        };
+        let frontends = whole.frontends.clone().into_iter();
+        let pieces: Vec<ServicesResponse> =
+            services_pieces(whole.missing.clone(), frontends).collect();
+        assert!(!pieces.is_empty());
+        for piece in &pieces {
+            assert!(piece.encoded_len() < LIMIT, "{missing}");
+        }
+        let mut joined = ServicesResponse::default();
+        for piece in pieces {
+            join_services(&mut joined, piece);
+        }
+        assert!(joined == whole, "{missing}");
+    }
+}
+
+#[test]
+fn a_frontend_that_is_too_large_comes_in_parts() {
+    let whole = LookupResponse {
+        frontends: vec![frontend(2), frontend(100_000)],
+        backend_of: vec![frontend(70_000)],
+        answer: Some(Answer::default()),
+        ..LookupResponse::default()
+    };
+    let mut joined = LookupResponse::default();
+    for piece in lookup_pieces(whole.clone()) {
+        assert!(piece.encoded_len() < LIMIT);
+        join_lookup(&mut joined, piece);
+    }
+    assert!(joined == whole);
 }
 
 #[test]

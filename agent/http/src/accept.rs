@@ -1,34 +1,29 @@
 //! Connections of one listener.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use shunt_runtime::after;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, UnixListener, UnixStream},
+    sync::mpsc,
     task::JoinSet,
     time::sleep,
 };
 use tracing::{debug, warn};
 
 use crate::{
-    answer::Answer,
+    address::ServeListener,
+    http1::{Answers, Http1},
+    http2::{Calls, Http2, Streams},
     peer::Peer,
     places::{GivesWay, Place, Places},
-    stalled::Stalled,
+    protocol::Protocol,
+    socket_file::SocketFile,
 };
 
 /// Time to wait if the kernel has no more files for us.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Something that answers requests.
-pub trait Answers: Send + Sync + 'static {
-    /// Returns the answer to `request` of `peer`.
-    fn answer(&self, request: Request<Incoming>, peer: Peer)
-    -> impl Future<Output = Answer> + Send;
-}
 
 /// Source of connections.
 #[derive(Debug)]
@@ -37,6 +32,26 @@ pub enum Listening {
     Tcp(TcpListener),
     /// A Unix socket.
     Unix(UnixListener),
+    /// Connections of Unix sockets that another task takes.
+    Channel(mpsc::Receiver<UnixStream>),
+}
+
+impl Listening {
+    /// Waits for connections at `listener`, in the runtime of the caller; returns its socket's file too, which is there as
+    /// long as it is kept.
+    ///
+    /// # Errors
+    ///
+    /// The listener cannot be waited for.
+    pub fn at(listener: ServeListener) -> io::Result<(Self, Option<SocketFile>)> {
+        match listener {
+            ServeListener::Tcp(listener) => Ok((Self::Tcp(TcpListener::from_std(listener)?), None)),
+            ServeListener::Unix(mut socket) => {
+                let listener = UnixListener::from_std(socket.take_listener()?)?;
+                Ok((Self::Unix(listener), Some(socket)))
+            }
+        }
+    }
 }
 
 /// Limits of a listener.
@@ -69,11 +84,32 @@ pub(crate) async fn accept<A: Answers>(listener: std::net::TcpListener, answers:
 
 /// As [`accept`], with other limits.
 pub async fn accept_from<A: Answers>(listening: Listening, limits: Limits, answers: Arc<A>) {
-    let places = Places::new(limits.connections);
+    serve(listening, limits, Http1::new(answers, limits.patience)).await;
+}
+
+/// As [`accept_from`], by HTTP/2 alone, whose requests share a connection. The patience is for the preface.
+pub async fn accept_calls<C: Calls>(
+    listening: Listening,
+    limits: Limits,
+    streams: Streams,
+    calls: Arc<C>,
+) {
+    serve(
+        listening,
+        limits,
+        Http2::new(calls, streams, limits.patience),
+    )
+    .await;
+}
+
+/// Takes connections and serves them by `protocol`, for ever.
+async fn serve<P: Protocol>(mut listening: Listening, limits: Limits, protocol: P) {
+    let (places, protocol) = (Places::new(limits.connections), Arc::new(protocol));
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        if let Err(error) = take(&listening, &mut connections, &places, limits, &answers).await {
+        let taken = take(&mut listening, &mut connections, &places, limits, &protocol);
+        if let Err(error) = taken.await {
             debug!(%error, "a connection was not taken");
             sleep(PAUSE).await;
         }
@@ -81,58 +117,55 @@ pub async fn accept_from<A: Answers>(listening: Listening, limits: Limits, answe
 }
 
 /// Takes one connection, which keeps its place until it ends or gives way. Without a place it ends at once.
-async fn take<A: Answers>(
-    listening: &Listening,
+async fn take<P: Protocol>(
+    listening: &mut Listening,
     connections: &mut JoinSet<()>,
     places: &Places,
     limits: Limits,
-    answers: &Arc<A>,
+    protocol: &Arc<P>,
 ) -> io::Result<()> {
-    let answers = Arc::clone(answers);
-    match listening {
+    let protocol = Arc::clone(protocol);
+    let stream = match listening {
         Listening::Tcp(listener) => {
             let (stream, from) = listener.accept().await?;
             // Answers are short, and wait for no other.
             drop(stream.set_nodelay(true));
             let peer = Peer::Address(from);
             if let Some(place) = places.take(peer) {
-                connections.spawn(converse(stream, peer, place, limits, answers));
+                connections.spawn(converse(stream, peer, place, limits, protocol));
             }
+            return Ok(());
         }
-        Listening::Unix(listener) => {
-            let (stream, _) = listener.accept().await?;
-            let peer = Peer::User(stream.peer_cred().ok().map(|of| of.uid()));
-            if let Some(place) = places.take(peer) {
-                connections.spawn(converse(stream, peer, place, limits, answers));
-            }
+        Listening::Unix(listener) => listener.accept().await?.0,
+        Listening::Channel(streams) => {
+            let Some(stream) = streams.recv().await else {
+                // None comes any more, and those that are there go on.
+                return pending().await;
+            };
+            stream
         }
+    };
+    let peer = Peer::User(stream.peer_cred().ok().map(|of| of.uid()));
+    if let Some(place) = places.take(peer) {
+        connections.spawn(converse(stream, peer, place, limits, protocol));
     }
     Ok(())
 }
 
 /// Answers the requests of a connection until it ends, gives way, or has lasted long enough. Its end ends a request that
 /// waits, too: a client that has gone keeps no place.
-async fn converse<A, S>(
+async fn converse<P, S>(
     stream: S,
     peer: Peer,
-    (place, gives_way): (Place, GivesWay),
+    (place, gives_way): (Arc<Place>, GivesWay),
     limits: Limits,
-    answers: Arc<A>,
+    protocol: Arc<P>,
 ) where
-    A: Answers,
-    S: AsyncRead + AsyncWrite + Unpin,
+    P: Protocol,
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (place, answers) = (&place, &answers);
-    let service = service_fn(move |request| async move {
-        let _busy = place.busy();
-        Ok::<_, Infallible>(answers.answer(request, peer).await)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.patience)
-        .serve_connection(Stalled::new(TokioIo::new(stream)), service);
     tokio::select! {
-        ended = connection => {
+        ended = protocol.serve(stream, peer, &place) => {
             if let Err(error) = ended {
                 debug!(%error, "a connection has ended");
             }

@@ -13,10 +13,7 @@ use shunt_runtime::{Listener, ListenerState, Reports};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::{
-    accept::{Answers, accept},
-    listen::listen,
-};
+use crate::{accept::accept, http1::Answers, listen::listen};
 
 /// Time to wait before an address is tried again.
 const RETRY: Duration = Duration::from_secs(5);

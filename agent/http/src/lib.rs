@@ -6,19 +6,25 @@
 mod accept;
 mod address;
 mod answer;
+mod http1;
+mod http2;
 mod keep;
 mod listen;
 mod peer;
 mod places;
+mod preface;
+mod protocol;
 mod socket_file;
 mod stalled;
 
 pub use self::{
-    accept::{Answers, Limits, Listening, accept_from},
+    accept::{Limits, Listening, accept_calls, accept_from},
     address::{ListenError, NotAPlace, ServeAddress, ServeListener},
     answer::{Answer, answer, not_found, text, verdict, with_header},
+    http1::Answers,
+    http2::{Calls, Streams},
     keep::{Door, Try},
-    peer::Peer,
+    peer::{Holder, Peer},
     places::evictions,
     socket_file::{SocketError, SocketFile},
 };

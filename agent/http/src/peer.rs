@@ -13,16 +13,20 @@ pub enum Peer {
 
 /// Peers whose places count together. A host has a whole IPv6 /64, so its addresses are no more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Holder {
+pub enum Holder {
+    /// This host, by TCP.
     Loopback,
+    /// A host.
     V4(Ipv4Addr),
+    /// A network /64, by its upper half.
     V6(u64),
+    /// A user of a Unix socket.
     User(Option<u32>),
 }
 
 impl Peer {
     /// Returns the holder of its places.
-    pub(crate) fn holder(self) -> Holder {
+    pub fn holder(self) -> Holder {
         let address = match self {
             Self::User(user) => return Holder::User(user),
             Self::Address(address) => address.ip().to_canonical(),

@@ -43,8 +43,10 @@ struct Taken {
 #[derive(Debug)]
 struct Connection {
     holder: Holder,
-    /// Time from which on it has had no request; `None`: it has one.
-    idle: Option<Instant>,
+    /// Number of its requests that are under way: with HTTP/2 there may be several.
+    requests: usize,
+    /// The end of its last request, or else its beginning.
+    since: Instant,
     /// Dropped, it ends the connection.
     _end: oneshot::Sender<Infallible>,
 }
@@ -58,7 +60,7 @@ pub(crate) struct Place {
 
 /// A request that is under way. Its connection does not give way.
 #[derive(Debug)]
-pub(crate) struct Busy<'a>(&'a Place);
+pub(crate) struct Busy(Arc<Place>);
 
 /// The end of a connection that gives way.
 pub(crate) type GivesWay = oneshot::Receiver<Infallible>;
@@ -75,7 +77,7 @@ impl Places {
 
     /// Takes a place for a connection of `peer`. If there is none, the connection gives way that is idle longest, of the
     /// holder that has most; `None` if all have requests.
-    pub(crate) fn take(&self, peer: Peer) -> Option<(Place, GivesWay)> {
+    pub(crate) fn take(&self, peer: Peer) -> Option<(Arc<Place>, GivesWay)> {
         let holder = peer.holder();
         let mut taken = self.taken();
         let (part, whole) = LARGEST_PART;
@@ -90,7 +92,8 @@ impl Places {
         taken.next += 1;
         let connection = Connection {
             holder,
-            idle: Some(Instant::now()),
+            requests: 0,
+            since: Instant::now(),
             _end: end,
         };
         taken.connections.insert(number, connection);
@@ -98,7 +101,7 @@ impl Places {
             places: self.clone(),
             number,
         };
-        Some((place, gives_way))
+        Some((Arc::new(place), gives_way))
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -132,8 +135,13 @@ impl Taken {
         let of_loopback = held.get(&Holder::Loopback).copied().unwrap_or_default();
         let is_kept = |of: Holder| of == Holder::Loopback && of_loopback <= FOR_LOOPBACK;
         let idle = self.connections.iter().filter_map(|(number, connection)| {
-            let Connection { holder, idle, .. } = connection;
-            Some((*number, *holder, (*idle)?))
+            let Connection {
+                holder,
+                requests,
+                since,
+                _end,
+            } = connection;
+            (*requests == 0).then_some((*number, *holder, *since))
         });
         let idle = idle.filter(|(_, of, _)| match holder {
             Some(holder) => *of == holder,
@@ -146,24 +154,27 @@ impl Taken {
 }
 
 impl Place {
-    /// Has a request from now on, until the result is dropped.
-    pub(crate) fn busy(&self) -> Busy<'_> {
-        self.set_idle(None);
-        Busy(self)
+    /// Has one request more from now on, until the result is dropped.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.change(|connection| connection.requests += 1);
+        Busy(Arc::clone(self))
     }
 
-    fn set_idle(&self, idle: Option<Instant>) {
+    fn change(&self, change: impl FnOnce(&mut Connection)) {
         let mut taken = self.places.taken();
         if let Some(connection) = taken.connections.get_mut(&self.number) {
-            connection.idle = idle;
+            change(connection);
         }
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for Busy {
     fn drop(&mut self) {
         let Self(place) = self;
-        place.set_idle(Some(Instant::now()));
+        place.change(|connection| {
+            connection.requests -= 1;
+            connection.since = Instant::now();
+        });
     }
 }
 
@@ -193,7 +204,7 @@ mod tests {
     #[test]
     fn the_idlest_of_the_one_that_holds_most_gives_way() {
         let places = Places::new(8);
-        let take = |number, address| -> (Vec<Place>, Vec<GivesWay>) {
+        let take = |number, address| -> (Vec<Arc<Place>>, Vec<GivesWay>) {
             (0..number)
                 .map(|_| places.take(peer(address)).unwrap())
                 .unzip()
@@ -224,6 +235,22 @@ mod tests {
         assert!(places.take(peer("192.0.2.1")).is_none());
         assert!(is_open(&mut gives_way), "its place is kept for loopback");
         drop(busy);
+    }
+
+    #[test]
+    fn a_connection_is_idle_after_the_last_of_its_requests() {
+        let places = Places::new(2);
+        let (first, mut gives_way) = places.take(peer("192.0.2.1")).unwrap();
+        let _second = places.take(peer("192.0.2.2")).unwrap();
+        let (one, other) = (first.busy(), first.busy());
+        drop(one);
+        let _third = places.take(peer("192.0.2.3")).unwrap();
+        assert!(is_open(&mut gives_way), "it has another request");
+        drop(other);
+        // The third one was idle before it.
+        let _fourth = places.take(peer("192.0.2.4")).unwrap();
+        let _fifth = places.take(peer("192.0.2.5")).unwrap();
+        assert!(!is_open(&mut gives_way));
     }
 
     #[test]

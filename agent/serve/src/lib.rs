@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod controller;
 mod grpc;
 mod health;
@@ -13,6 +14,7 @@ mod metrics;
 mod ui;
 
 pub use self::{
+    calls::limits::CallLimits,
     controller::serve_controller,
     grpc::server::Server,
     http_server::{HttpError, HttpListeners, HttpOptions, HttpServer},

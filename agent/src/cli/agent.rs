@@ -79,6 +79,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         kubernetes,
         consul,
         socket: SocketArgs { socket },
+        socket_limits,
         interfaces,
         mut node,
         detect_local,
@@ -106,6 +107,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         no_pin,
     } = args;
     check_in(kube_proxy)?;
+    let limits = socket_limits.limits()?;
     check_snat_ports(snat.snat_ports)?;
     check_families(&node.pod_cidrs, families.families())?;
     outlive_hangups().context("cannot take SIGHUP")?;
@@ -217,7 +219,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let apis = apis.serve(&inspector, &queue, sources.here())?;
     let (names, calls) = sources.start(queue, addresses, guests, socket)?;
     http.show(inspector.clone());
-    let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
+    let server = Server::start(socket_file, limits, calls, inspector);
+    let server = server.context("cannot serve the socket")?;
     info!("ready: {}", names.join(", "));
     drop(starting);
     notify::ready();

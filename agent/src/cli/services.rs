@@ -8,6 +8,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use shunt_api::{
+    message::join_services,
     proto::{ServicesRequest, ServicesResponse, StatusRequest},
     view::{Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
@@ -103,21 +104,23 @@ async fn ask(channel: Channel, filter: &FrontendFilter) -> Result<Found> {
         .await
         .map_err(|status| refused(&status))?
         .into_inner();
-    let mut live: Vec<Frontend> = Vec::new();
-    let mut differences: Vec<String> = Vec::new();
+    let mut listed = ServicesResponse::default();
     while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-        let ServicesResponse { frontends, missing } = piece;
-        for frontend in frontends {
-            let frontend = understood(frontend.try_into())?;
-            if filter.takes(&frontend) {
-                live.push(frontend);
-            }
+        join_services(&mut listed, piece);
+    }
+    let ServicesResponse { frontends, missing } = listed;
+    let mut live: Vec<Frontend> = Vec::new();
+    for frontend in frontends {
+        let frontend = understood(frontend.try_into())?;
+        if filter.takes(&frontend) {
+            live.push(frontend);
         }
-        for key in missing {
-            let key: FrontendKey = understood(key.try_into())?;
-            if filter.takes_missing(&key) {
-                differences.push(difference(key, Difference::Missing));
-            }
+    }
+    let mut differences: Vec<String> = Vec::new();
+    for key in missing {
+        let key: FrontendKey = understood(key.try_into())?;
+        if filter.takes_missing(&key) {
+            differences.push(difference(key, Difference::Missing));
         }
     }
     let found = live

@@ -9,6 +9,11 @@ use std::{
 
 use shunt_tests::{addresses, by_length, http_get, make_room_for_files};
 
+use tonic::transport::Endpoint;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
 use crate::world::World;
 
 /// More than a listener has places.
@@ -34,6 +39,56 @@ fn crowd(at: SocketAddr, size: usize, begin: &[u8]) -> Vec<TcpStream> {
         Some(stream)
     };
     (0..size).filter_map(connect).collect()
+}
+
+/// The preface of HTTP/2, with settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// Returns the health of linkerd's API at this address, which a new connection asks for.
+fn linkerds_health(at: SocketAddr) -> ServingStatus {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let endpoint = Endpoint::from_shared(format!("http://{at}")).unwrap();
+        let channel = endpoint.connect().await.unwrap();
+        let mut health = HealthClient::new(channel);
+        let asked = health.check(HealthCheckRequest::default()).await;
+        asked.unwrap().into_inner().status()
+    })
+}
+
+#[test]
+fn a_crowd_of_one_peer_keeps_no_proxy_from_linkerds_api() {
+    let flags = ["--linkerd-api", "[::]:8086", "--linkerd-api-remote"];
+    let Some(world) = World::with_flags(&flags) else {
+        return;
+    };
+    let size = by_length(CROWD, LARGE_CROWD);
+    make_room_for_files(size).unwrap();
+    let node = world.sandbox.node();
+    let pod = world.sandbox.pod("pod-a").namespace();
+    let outside = world.sandbox.outside();
+    for address in [addresses::NODE, addresses::v6(addresses::NODE)] {
+        let at = SocketAddr::new(address, 8086);
+        // Silent, slow, and without a call.
+        for begin in [&[][..], &PREFACE[..10], PREFACE] {
+            let crowded = pod.enter(|| crowd(at, size, begin));
+            assert!(crowded.len() > size / 2, "{at}: {}", crowded.len());
+            for ip in [
+                IpAddr::from(Ipv4Addr::LOCALHOST),
+                Ipv6Addr::LOCALHOST.into(),
+            ] {
+                let probe = SocketAddr::new(ip, 8086);
+                let health = node.enter(|| linkerds_health(probe));
+                assert_eq!(health, ServingStatus::Serving, "{at} {begin:?}");
+            }
+            let health = outside.enter(|| linkerds_health(at));
+            assert_eq!(health, ServingStatus::Serving, "{at} {begin:?}");
+            drop(crowded);
+        }
+    }
 }
 
 #[test]

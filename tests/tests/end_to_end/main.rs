@@ -9,6 +9,7 @@ mod alerts;
 mod apply;
 mod attack;
 mod bulk;
+mod call_limits;
 mod calls;
 mod capabilities;
 mod changes;

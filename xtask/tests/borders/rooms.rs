@@ -254,8 +254,29 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "agent/http/src",
         rooms: &[
-            room("keep", &["accept", "listen"]),
-            room("accept", &["answer", "peer", "places", "stalled"]),
+            room("keep", &["accept", "http1", "listen"]),
+            room(
+                "accept",
+                &[
+                    "address",
+                    "http1",
+                    "http2",
+                    "peer",
+                    "places",
+                    "protocol",
+                    "socket_file",
+                ],
+            ),
+            room(
+                "http1",
+                &["answer", "peer", "places", "protocol", "stalled"],
+            ),
+            room(
+                "http2",
+                &["peer", "places", "preface", "protocol", "stalled"],
+            ),
+            room("protocol", &["peer", "places"]),
+            room("preface", &[]),
             room("places", &["peer"]),
             room("peer", &[]),
             room("stalled", &[]),
@@ -271,11 +292,12 @@ pub(crate) const CRATES: &[Crate] = &[
         rooms: &[
             room("controller", &["metrics"]),
             room("http_server", &["health", "metrics"]),
-            room("linkerd", &["grpc"]),
-            room("grpc", &[]),
+            room("linkerd", &["calls", "grpc"]),
+            room("grpc", &["calls"]),
             room("health", &[]),
             room("local_api", &[]),
-            room("metrics", &[]),
+            room("metrics", &["calls"]),
+            room("calls", &[]),
             room("ui", &[]),
         ],
         values: &[],

@@ -1,14 +1,26 @@
 //! Answers to lookups in pieces: what is too large for one message of a client with default limits.
 
-use std::{iter::from_fn, vec::IntoIter};
+use std::{
+    iter::{from_fn, once},
+    vec::IntoIter,
+};
 
 use prost::Message;
 
-use crate::proto::{Answer, LookupResponse, Memberships, Targets, WatchResponse};
+use crate::proto::{
+    Answer, Frontend, FrontendKey, LookupResponse, Memberships, ServicesResponse, Targets,
+    WatchResponse,
+};
 
 /// A piece is not larger, unless a single element is. gRPC's clients in Go, Python and Java refuse messages of more
 /// than 4 MiB by default. Answers below that stay in one piece, which earlier clients expect.
 const PIECE_BYTES: usize = 4_000_000;
+
+/// A piece of a listing is not larger, unless a single element is, so that it comes while its client reads on.
+const LISTED_BYTES: usize = 300_000;
+
+/// A frontend with more backends comes in parts: an element of the largest size is 2 MB.
+const BACKENDS: usize = 32_768;
 
 /// The bytes that tags and lengths of an element take at most, with those of the message around it.
 const FRAME: usize = 16;
@@ -23,28 +35,79 @@ struct Room {
 impl Room {
     /// The room beside `start`, which has no list.
     fn beside(start: &impl Message) -> Self {
+        Self::of(PIECE_BYTES.saturating_sub(start.encoded_len() + FRAME))
+    }
+
+    const fn of(bytes: usize) -> Self {
         Self {
-            bytes: PIECE_BYTES.saturating_sub(start.encoded_len() + FRAME),
+            bytes,
             is_empty: true,
         }
     }
 
-    /// Takes the elements of `rest` that fit, in their order. The first element of a piece always does.
+    /// Takes the elements of `rest` that fit, in their order.
     fn take<T: Message>(&mut self, rest: &mut IntoIter<T>) -> Vec<T> {
-        let mut count = 0;
-        for element in rest.as_slice() {
-            let bytes = element.encoded_len() + FRAME;
-            if bytes > self.bytes && !self.is_empty {
-                // The lists after this one begin with a later piece.
-                self.bytes = 0;
-                break;
-            }
-            self.bytes = self.bytes.saturating_sub(bytes);
-            self.is_empty = false;
-            count += 1;
-        }
+        let elements = rest.as_slice().iter();
+        let count = elements.take_while(|element| self.fits(*element)).count();
         rest.take(count).collect()
     }
+
+    /// Takes the room of an element, if there is so much. The first element of a piece always fits.
+    fn fits(&mut self, element: &impl Message) -> bool {
+        let bytes = element.encoded_len() + FRAME;
+        if bytes > self.bytes && !self.is_empty {
+            // The lists after this one begin with a later piece.
+            self.bytes = 0;
+            return false;
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.is_empty = false;
+        true
+    }
+}
+
+/// Returns a listing in pieces, at least one, which are made as they are taken: first what is missing.
+pub fn services_pieces(
+    missing: Vec<FrontendKey>,
+    frontends: impl Iterator<Item = Frontend> + Send,
+) -> impl Iterator<Item = ServicesResponse> + Send {
+    let mut missing = missing.into_iter();
+    let mut frontends = frontends.flat_map(parts).peekable();
+    let mut is_first = true;
+    from_fn(move || {
+        if !is_first && missing.len() == 0 && frontends.peek().is_none() {
+            return None;
+        }
+        is_first = false;
+        let mut room = Room::of(LISTED_BYTES);
+        let missing = room.take(&mut missing);
+        let fitting = from_fn(|| frontends.next_if(|next| room.fits(next)));
+        Some(ServicesResponse {
+            missing,
+            frontends: fitting.collect(),
+        })
+    })
+}
+
+/// Returns a frontend in parts, at least one, each with some of its backends.
+fn parts(mut frontend: Frontend) -> impl Iterator<Item = Frontend> + Send {
+    let key = frontend.key.clone();
+    let mut rest = if frontend.backends.len() > BACKENDS {
+        frontend.backends.split_off(BACKENDS)
+    } else {
+        Vec::new()
+    }
+    .into_iter();
+    let others = from_fn(move || {
+        let backends: Vec<_> = rest.by_ref().take(BACKENDS).collect();
+        (!backends.is_empty()).then(|| Frontend {
+            key: key.clone(),
+            backends,
+            continues: true,
+            ..Frontend::default()
+        })
+    });
+    once(frontend).chain(others)
 }
 
 /// Returns an answer in pieces, at least one. The lists of all pieces, one after the other, are those of the whole.
@@ -64,7 +127,11 @@ pub fn lookup_pieces(whole: LookupResponse) -> impl Iterator<Item = LookupRespon
     } = answer.unwrap_or_default();
     let (mut targets, mut endpoints) = (targets.into_iter(), endpoints.into_iter());
     let mut member_of = member_of.into_iter();
-    let (mut frontends, mut backend_of) = (frontends.into_iter(), backend_of.into_iter());
+    let in_parts = |frontends: Vec<Frontend>| -> IntoIter<Frontend> {
+        let parts: Vec<Frontend> = frontends.into_iter().flat_map(parts).collect();
+        parts.into_iter()
+    };
+    let (mut frontends, mut backend_of) = (in_parts(frontends), in_parts(backend_of));
     let mut missing = missing.into_iter();
     let mut is_first = true;
     from_fn(move || {
@@ -143,6 +210,22 @@ pub fn watch_pieces(whole: WatchResponse) -> impl Iterator<Item = WatchResponse>
     })
 }
 
+/// Appends the next piece of a listing to those before it.
+pub fn join_services(whole: &mut ServicesResponse, next: ServicesResponse) {
+    let ServicesResponse { frontends, missing } = next;
+    whole.missing.extend(missing);
+    join_frontends(&mut whole.frontends, frontends);
+}
+
+fn join_frontends(whole: &mut Vec<Frontend>, next: Vec<Frontend>) {
+    for frontend in next {
+        match whole.last_mut() {
+            Some(before) if frontend.continues => before.backends.extend(frontend.backends),
+            _ => whole.push(frontend),
+        }
+    }
+}
+
 /// Appends the next piece of an answer to those before it.
 pub fn join_lookup(whole: &mut LookupResponse, next: LookupResponse) {
     let LookupResponse {
@@ -151,8 +234,8 @@ pub fn join_lookup(whole: &mut LookupResponse, next: LookupResponse) {
         missing,
         answer,
     } = next;
-    whole.frontends.extend(frontends);
-    whole.backend_of.extend(backend_of);
+    join_frontends(&mut whole.frontends, frontends);
+    join_frontends(&mut whole.backend_of, backend_of);
     whole.missing.extend(missing);
     match (&mut whole.answer, answer) {
         (Some(whole), Some(next)) => {

@@ -16,7 +16,9 @@ mod unchecked_workload;
 mod workload;
 
 pub use self::{
-    answer_pieces::{join_lookup, join_watch, lookup_pieces, watch_pieces},
+    answer_pieces::{
+        join_lookup, join_services, join_watch, lookup_pieces, services_pieces, watch_pieces,
+    },
     assembler::Assembler,
     decode::decode,
     encode::encode,

@@ -254,6 +254,7 @@ impl From<Frontend> for proto::Frontend {
             service,
             service_port,
             counters: counters.map(Into::into),
+            continues: false,
             policy: policy
                 .map_or(proto::TrafficPolicy::Unspecified, message::policy)
                 .into(),
@@ -296,6 +297,8 @@ impl TryFrom<proto::Frontend> for Frontend {
             forwarding: forwarded,
             masquerade: masqueraded,
             split,
+            // The frontends were joined before.
+            continues: _,
         } = frontend;
         Ok(Self {
             key: key(at)?,

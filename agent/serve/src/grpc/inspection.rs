@@ -30,9 +30,6 @@ use crate::grpc::{
     status_code::{ending, senseless, unreadable},
 };
 
-/// A piece of a listing has at most this many backends, unless one frontend alone has more.
-const PIECE: usize = 4096;
-
 /// Stream that a method returns piece by piece.
 type Pieces<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -68,27 +65,10 @@ impl Inspection for InspectionService {
             missing,
             untranslated: _,
         } = self.frontends().await?;
-        let mut frontends = frontends.into_iter().peekable();
-        let mut missing = Some(missing.into_iter().map(Into::into));
+        let missing = missing.into_iter().map(Into::into).collect();
         // The rest is made into messages only when the client has taken what came before.
-        let pieces = std::iter::from_fn(move || {
-            let first = missing.take();
-            if first.is_none() && frontends.peek().is_none() {
-                return None;
-            }
-            let mut piece = ServicesResponse {
-                missing: first.into_iter().flatten().collect(),
-                frontends: Vec::new(),
-            };
-            let mut backends = 0;
-            while backends < PIECE
-                && let Some(next) = frontends.next()
-            {
-                backends += 1 + next.backends().len();
-                piece.frontends.push(next.view().into());
-            }
-            Some(Ok(piece))
-        });
+        let frontends = frontends.into_iter().map(|frontend| frontend.view().into());
+        let pieces = message::services_pieces(missing, frontends).map(Ok);
         Ok(Response::new(Box::pin(stream::iter(pieces))))
     }
 

@@ -13,7 +13,7 @@ use shunt_api::{
         inspection_server::InspectionServer,
     },
 };
-use shunt_http::SocketFile;
+use shunt_http::{Listening, SocketFile};
 use shunt_runtime::{Inspector, give_way};
 use shunt_source::Calls;
 use tokio::{
@@ -21,14 +21,16 @@ use tokio::{
     runtime::{self, Runtime},
     sync::mpsc,
 };
-use tokio_stream::wrappers::ReceiverStream;
-use tracing::error;
+use tonic::service::Routes;
 
-use crate::grpc::{
-    control::ControlService,
-    events::EventsService,
-    inspection::InspectionService,
-    socket::{Shared, keep},
+use crate::{
+    calls::{limits::CallLimits, server::serve},
+    grpc::{
+        control::ControlService,
+        events::EventsService,
+        inspection::InspectionService,
+        socket::{Shared, keep},
+    },
 };
 
 /// Threads: while one decodes a large message, others answer.
@@ -43,12 +45,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to serve at `socket`: events become `calls`, questions go to `inspector`.
+    /// Begins to serve at `socket`, within `limits`: events become `calls`, questions go to `inspector`.
     ///
     /// # Errors
     ///
     /// If its threads cannot be started.
-    pub fn start(mut socket: SocketFile, calls: Calls, inspector: Inspector) -> io::Result<Self> {
+    pub fn start(
+        mut socket: SocketFile,
+        limits: CallLimits,
+        calls: Calls,
+        inspector: Inspector,
+    ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("server")
@@ -85,18 +92,14 @@ impl Server {
             reporter
                 .set_serving::<ControlServer<ControlService>>()
                 .await;
-            let served = tonic::transport::Server::builder()
-                .add_service(events)
-                .add_service(inspection)
-                .add_service(control)
-                .add_service(health)
-                .add_service(reflection)
-                .add_service(reflection_alpha)
-                .serve_with_incoming(ReceiverStream::new(incoming));
-            if let Err(error) = served.await {
-                error!(%error, "the socket is no longer served");
-            }
         });
+        let routes = Routes::new(events)
+            .add_service(inspection)
+            .add_service(control)
+            .add_service(health)
+            .add_service(reflection)
+            .add_service(reflection_alpha);
+        runtime.spawn(serve(Listening::Channel(incoming), limits, None, routes));
         Ok(Self {
             runtime: Some(runtime),
             socket,

@@ -26,7 +26,7 @@ pub(super) type Shared = Arc<Mutex<Option<SocketFile>>>;
 pub(super) async fn keep(
     listener: UnixListener,
     socket: Shared,
-    streams: mpsc::Sender<io::Result<UnixStream>>,
+    streams: mpsc::Sender<UnixStream>,
     reports: Arc<Reports>,
 ) {
     let mut accepting = tokio::spawn(accept(listener, streams.clone()));
@@ -81,14 +81,14 @@ fn removed(shared: &Shared) -> Option<PathBuf> {
     Some(socket.path().to_owned())
 }
 
-async fn accept(listener: UnixListener, streams: mpsc::Sender<io::Result<UnixStream>>) {
+async fn accept(listener: UnixListener, streams: mpsc::Sender<UnixStream>) {
     loop {
-        let accepted = listener.accept().await.map(|(stream, _)| stream);
-        if accepted.is_err() {
+        let Ok((stream, _)) = listener.accept().await else {
             // For example for want of descriptors: it would fail again at once.
             sleep(Duration::from_millis(100)).await;
-        }
-        if streams.send(accepted).await.is_err() {
+            continue;
+        };
+        if streams.send(stream).await.is_err() {
             return;
         }
     }

@@ -14,7 +14,7 @@ use tonic::Status;
 const HTTP: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
 /// Destination that a request is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Destination {
     /// An address. An IPv4 address is never in the clothes of an IPv6 one.
     Address {
@@ -28,7 +28,7 @@ pub(super) enum Destination {
 }
 
 /// `web.default.svc.cluster.local:80`, or `web-0.web.default.svc.cluster.local:80`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Name {
     /// The pod that alone is meant.
     pub(super) instance: Option<Box<str>>,

@@ -5,7 +5,7 @@ use shunt_model::Escaped;
 use tracing::debug;
 
 /// Properties of a client that count.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Client {
     /// The node that the client runs on; without one, it is this node.

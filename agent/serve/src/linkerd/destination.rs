@@ -1,6 +1,6 @@
 //! The service's methods.
 
-use std::future::ready;
+use std::{future::ready, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use linkerd2_proxy_api::destination::{
@@ -16,40 +16,43 @@ use crate::{
         authority::{Destination, Name},
         client::Client,
         messages::{Messages, messages},
-        profile::profile,
+        profile::Profile,
         settings::LinkerdSettings,
-        updates::updates,
+        shared::{Followed, Shared},
     },
 };
 
 /// Following of a destination, or why there is none.
-type Followed = Result<Following, Status>;
+type Begun = Result<Following, Status>;
 
 /// `io.linkerd.proxy.destination.Destination`.
-#[derive(Debug)]
 pub(super) struct DestinationService {
     inspector: Inspector,
-    settings: LinkerdSettings,
+    cluster_domain: Arc<str>,
+    addresses: Followed<Addresses>,
+    profiles: Followed<Profile>,
 }
 
 impl DestinationService {
-    pub(super) const fn new(inspector: Inspector, settings: LinkerdSettings) -> Self {
+    pub(super) fn new(inspector: Inspector, settings: LinkerdSettings) -> Self {
         Self {
             inspector,
-            settings,
+            cluster_domain: Arc::clone(&settings.cluster_domain),
+            addresses: Followed::new(()),
+            profiles: Followed::new(settings),
         }
     }
 
     fn destination(&self, path: &str) -> Result<Destination, Status> {
-        Ok(Destination::of(path, &self.settings.cluster_domain)?)
+        Ok(Destination::of(path, &self.cluster_domain)?)
     }
 
     /// Waits for what follows a destination. Before the first Resync and the first workloads the call is answered at
     /// once, and its messages wait.
     async fn begin(
         &self,
-        following: impl Future<Output = Followed> + Send + 'static,
-    ) -> Result<BoxFuture<'static, Followed>, Status> {
+        following: impl Future<Output = Begun> + Send + 'static,
+    ) -> Result<BoxFuture<'static, Begun>, Status> {
         let reports = self.inspector.reports();
         if reports.health().synced && !reports.are_workloads_awaited() {
             return Ok(ready(Ok(following.await?)).boxed());
@@ -58,7 +61,7 @@ impl DestinationService {
     }
 
     /// Follows a destination, from the first Resync on.
-    fn follow(&self, destination: &Destination) -> impl Future<Output = Followed> + Send + use<> {
+    fn follow(&self, destination: &Destination) -> impl Future<Output = Begun> + Send + use<> {
         let (inspector, query) = (self.inspector.clone(), destination.query());
         async move {
             let following = inspector.follow(query).await;
@@ -83,14 +86,8 @@ impl destination_server::Destination for DestinationService {
         let destination = self.destination(&path)?;
         let following = self.begin(self.follow(&destination)).await?;
         let client = Client::of(&context_token);
-        let mut told = None;
-        let stream = messages(following, move |answer| {
-            let newest = Addresses::of(&destination, answer, &client);
-            let updates = updates(told.as_ref(), &newest);
-            told = Some(newest);
-            updates
-        });
-        Ok(Response::new(stream))
+        let shared = self.addresses.share((destination, client));
+        Ok(Response::new(messages(following, shared)))
     }
 
     type GetProfileStream = Messages<DestinationProfile>;
@@ -106,27 +103,20 @@ impl destination_server::Destination for DestinationService {
             context_token: _,
         } = request.into_inner();
         let destination = self.destination(&path)?;
-        let settings = self.settings.clone();
         let following = self.follow(&destination);
-        let following = known(following, destination.clone(), settings.clone());
+        let shared = self.profiles.share(destination.clone());
+        let following = known(following, destination, Arc::clone(&shared));
         let following = self.begin(following).await?;
-        let mut told = None;
-        let stream = messages(following, move |answer| {
-            let newest = profile(&destination, answer, &settings);
-            let is_new = told.as_ref() != Some(&newest);
-            told = Some(newest.clone());
-            is_new.then_some(newest).into_iter().collect()
-        });
-        Ok(Response::new(stream))
+        Ok(Response::new(messages(following, shared)))
     }
 }
 
 /// Returns what follows the destination, unless that is an instance that the service does not have.
 async fn known(
-    following: impl Future<Output = Followed> + Send,
+    following: impl Future<Output = Begun> + Send,
     destination: Destination,
-    settings: LinkerdSettings,
-) -> Followed {
+    shared: Arc<Shared<Profile>>,
+) -> Begun {
     let following = following.await?;
     let is_instance = matches!(
         destination,
@@ -135,8 +125,8 @@ async fn known(
             ..
         })
     );
-    let answer = &following.current().answer;
-    if is_instance && profile(&destination, answer, &settings).endpoint.is_none() {
+    let is_there = || shared.of(following.current()).0.endpoint.is_some();
+    if is_instance && !is_there() {
         return Err(Status::not_found(
             "no pod of that name is behind the service",
         ));

@@ -1,49 +1,70 @@
 //! The messages to a client that follows a destination.
 
-use std::{collections::VecDeque, pin::Pin};
+use std::{pin::Pin, sync::Arc};
 
 use futures_util::{
     TryFutureExt as _,
     stream::{self, Stream},
 };
-use shunt_model::Answer;
 use shunt_runtime::Following;
 use tonic::Status;
 
-use crate::grpc::status_code::ending;
+use crate::{
+    grpc::status_code::ending,
+    linkerd::shared::{Made, Shared},
+};
 
 /// A stream of messages.
 pub(super) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// The messages that `make` makes of each answer, from the current one on. The next answer is looked at
+/// The messages that are made of each answer, from the current one on. The next answer is looked at
 /// when the client has taken all messages of the one before, and is the newest one then: who is slow
 /// misses what was in between. The stream begins at once, and waits for `following` itself.
-pub(super) fn messages<T: Send + 'static>(
+pub(super) fn messages<M: Made>(
     following: impl Future<Output = Result<Following, Status>> + Send + 'static,
-    make: impl FnMut(&Answer) -> Vec<T> + Send + 'static,
-) -> Messages<T> {
-    let messages = following.map_ok(|following| of_answers(following, make));
+    shared: Arc<Shared<M>>,
+) -> Messages<M::Message> {
+    let messages = following.map_ok(|following| of_answers(following, shared));
     Box::pin(messages.try_flatten_stream())
 }
 
-fn of_answers<T: Send + 'static>(
+/// A client that follows answers.
+struct Client<M: Made> {
     following: Following,
-    make: impl FnMut(&Answer) -> Vec<T> + Send + 'static,
-) -> impl Stream<Item = Result<T, Status>> + Send {
-    let state = (following, make, VecDeque::new(), true);
-    stream::try_unfold(
-        state,
-        async |(mut following, mut make, mut waiting, mut is_first)| {
-            loop {
-                if let Some(message) = waiting.pop_front() {
-                    return Ok(Some((message, (following, make, waiting, is_first))));
-                }
-                if !is_first {
-                    following.changed().await.map_err(ending)?;
-                }
-                is_first = false;
-                waiting.extend(make(&following.current().answer));
+    shared: Arc<Shared<M>>,
+    /// The state that its messages have led to; `None`: it has none yet.
+    state: Option<Arc<M>>,
+    /// The messages to that state, and the number of those that it has taken.
+    messages: Option<(Arc<[M::Message]>, usize)>,
+}
+
+fn of_answers<M: Made>(
+    following: Following,
+    shared: Arc<Shared<M>>,
+) -> impl Stream<Item = Result<M::Message, Status>> + Send {
+    let client = Client {
+        following,
+        shared,
+        state: None,
+        messages: None,
+    };
+    stream::try_unfold(client, async |mut client| {
+        loop {
+            if let Some((messages, taken)) = &mut client.messages
+                && let Some(message) = messages.get(*taken).cloned()
+            {
+                *taken += 1;
+                return Ok(Some((message, client)));
             }
-        },
-    )
+            // A client that waits keeps its state alone.
+            client.messages = None;
+            if client.state.is_some() {
+                client.following.changed().await.map_err(ending)?;
+            }
+            let newest = client.shared.of(client.following.current());
+            let messages = client.shared.messages(client.state.as_ref(), &newest);
+            client.state = Some(newest);
+            client.messages = Some((messages, 0));
+        }
+    })
 }

@@ -2,7 +2,7 @@
 //!
 //! A request's [path](authority) becomes a question that is [followed](messages). Each answer becomes
 //! the [addresses](addresses) behind it, of which the client gets the [difference](updates), or a
-//! [profile]. `docs/linkerd.md` lists what of linkerd's own server is here, and what is not.
+//! [profile]. Clients that follow one question [share](shared) what is made of an answer. `docs/linkerd.md` lists what of linkerd's own server is here, and what is not.
 
 mod addresses;
 mod authority;
@@ -15,5 +15,6 @@ mod profile;
 mod requests;
 pub(crate) mod server;
 pub(crate) mod settings;
+mod shared;
 mod updates;
 mod usable;

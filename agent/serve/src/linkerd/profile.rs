@@ -1,6 +1,6 @@
 //! The profile of a destination.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use linkerd2_proxy_api::destination::{DestinationProfile, RetryBudget, WeightedAddr};
 use shunt_model::{Answer, Phase, ServiceTarget, TargetKind, Who, Workload};
@@ -12,22 +12,65 @@ use crate::linkerd::{
     overrides::overrides,
     requests::Requests,
     settings::LinkerdSettings,
+    shared::Made,
 };
 
 /// The profile of what was asked for.
-pub(super) fn profile(
-    destination: &Destination,
-    answer: &Answer,
-    settings: &LinkerdSettings,
-) -> DestinationProfile {
-    match destination {
-        Destination::Address { ip, port } => {
-            at_address(SocketAddr::new(*ip, port.get()), answer, settings)
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Profile(pub(super) DestinationProfile);
+
+impl Made for Profile {
+    /// Nothing of a profile depends on who asks.
+    type Question = Destination;
+    type Settings = LinkerdSettings;
+    type Memory = Read;
+    type Message = DestinationProfile;
+
+    fn make(
+        destination: &Destination,
+        settings: &LinkerdSettings,
+        answer: &Answer,
+        read: &mut Read,
+    ) -> Self {
+        Self(match destination {
+            Destination::Address { ip, port } => {
+                at_address(SocketAddr::new(*ip, port.get()), answer, settings, read)
+            }
+            Destination::Name(name) => match &name.instance {
+                Some(instance) => of_instance(instance, name, answer, settings),
+                None => of_name(name, answer, settings, read),
+            },
+        })
+    }
+
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<DestinationProfile> {
+        let Self(profile) = new;
+        let is_new = old != Some(new);
+        is_new.then(|| profile.clone()).into_iter().collect()
+    }
+}
+
+/// The settings of requests that were read last. Endpoints come and go more often than these change.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    json: Option<Arc<str>>,
+    requests: Requests,
+    /// Number of readings.
+    #[cfg(test)]
+    readings: usize,
+}
+
+impl Read {
+    fn of(&mut self, json: Option<&Arc<str>>) -> &Requests {
+        if self.json.as_ref() != json {
+            #[cfg(test)]
+            {
+                self.readings += 1;
+            }
+            self.requests = json.map(|json| Requests::read(json)).unwrap_or_default();
+            self.json = json.cloned();
         }
-        Destination::Name(name) => match &name.instance {
-            Some(instance) => of_instance(instance, name, answer, settings),
-            None => of_name(name, answer, settings),
-        },
+        &self.requests
     }
 }
 
@@ -36,13 +79,14 @@ fn at_address(
     address: SocketAddr,
     answer: &Answer,
     settings: &LinkerdSettings,
+    read: &mut Read,
 ) -> DestinationProfile {
     let mut targets = answer.targets.iter();
     let Some(target) = targets.find(|target| target.in_use) else {
         return unknown(address.port(), settings);
     };
     match &target.who {
-        Who::Service(own) => of_service(target.kind, own, settings),
+        Who::Service(own) => of_service(target.kind, own, settings, read),
         // Nothing is known of the port, and nothing answers there.
         Who::UndefinedPort { .. } => DestinationProfile::default(),
         Who::Workload(workload) if workload.phase != Phase::Pending => of_endpoint(
@@ -57,9 +101,14 @@ fn at_address(
     }
 }
 
-fn of_name(name: &Name, answer: &Answer, settings: &LinkerdSettings) -> DestinationProfile {
+fn of_name(
+    name: &Name,
+    answer: &Answer,
+    settings: &LinkerdSettings,
+    read: &mut Read,
+) -> DestinationProfile {
     match declared(name, answer) {
-        Some((kind, own)) => of_service(kind, own, settings),
+        Some((kind, own)) => of_service(kind, own, settings, read),
         None if answer.targets.is_empty() => unknown(name.port.get(), settings),
         None => DestinationProfile::default(),
     }
@@ -92,6 +141,7 @@ fn of_service(
     kind: TargetKind,
     target: &ServiceTarget,
     settings: &LinkerdSettings,
+    read: &mut Read,
 ) -> DestinationProfile {
     let ServiceTarget {
         service,
@@ -100,7 +150,7 @@ fn of_service(
         profile,
         ..
     } = target;
-    let requests = profile.as_deref().map(Requests::read).unwrap_or_default();
+    let requests = read.of(profile.as_ref());
     DestinationProfile {
         fully_qualified_name: settings.name_of(service),
         routes: requests.routes(),
@@ -146,5 +196,73 @@ fn retry_budget() -> RetryBudget {
         retry_ratio: 0.2,
         min_retries_per_second: 10,
         ttl: Duration::from_secs(10).try_into().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shunt_model::{Protocol, Query, ServiceId, Target, TrafficPolicy};
+
+    use super::*;
+    use crate::linkerd::settings::OpaquePorts;
+
+    /// The answer for a service with this timeout of its route, in a text of its own.
+    fn answer(timeout: &str, affinity_timeout: u32) -> Answer {
+        let service = Arc::new(ServiceId::new("shop", "web"));
+        let profile =
+            format!(r#"{{"routes":[{{"condition":{{"method":"GET"}},"timeout":"{timeout}"}}]}}"#);
+        let own = ServiceTarget {
+            service: Arc::clone(&service),
+            port_name: "".into(),
+            port: 80,
+            protocol: Protocol::Tcp,
+            node_port: None,
+            cluster_ips: Vec::new(),
+            traffic_policy: TrafficPolicy::Cluster,
+            internal_traffic_policy: TrafficPolicy::Cluster,
+            affinity_timeout,
+            opaque_ports: None,
+            profile: Some(profile.into()),
+            split: None,
+            first: None,
+            frontend: None,
+        };
+        Answer {
+            query: Query::service(service, None, None),
+            targets: vec![Target {
+                kind: TargetKind::Service,
+                in_use: true,
+                who: Who::Service(own),
+            }],
+            endpoints: Vec::new(),
+            member_of: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_profile_is_read_when_it_changes() {
+        let destination = Destination::of("web.shop.svc.cluster.local:80", "cluster.local");
+        let destination = destination.unwrap();
+        let settings = LinkerdSettings {
+            cluster_domain: "cluster.local".into(),
+            opaque_ports: OpaquePorts([].into()),
+        };
+        let mut read = Read::default();
+        let mut last: Option<Profile> = None;
+        for (timeout, flap, readings, messages) in [
+            ("1s", 0, 1, 1),
+            ("1s", 1, 1, 0),
+            ("1s", 2, 1, 0),
+            ("2s", 2, 2, 1),
+            ("2s", 3, 2, 0),
+        ] {
+            let answer = answer(timeout, flap);
+            let made = Profile::make(&destination, &settings, &answer, &mut read);
+            assert_eq!(read.readings, readings, "{timeout} {flap}");
+            let count = Profile::messages(last.as_ref(), &made).len();
+            assert_eq!(count, messages, "{timeout} {flap}");
+            assert_eq!(made.0.routes.len(), 1);
+            last = Some(made);
+        }
     }
 }

@@ -3,18 +3,16 @@
 use std::{io, time::Duration};
 
 use linkerd2_proxy_api::destination::destination_server::DestinationServer;
-use shunt_http::{ServeListener, SocketFile};
+use shunt_http::{Listening, ServeListener, SocketFile};
 use shunt_runtime::{Inspector, give_way};
-use tokio::{
-    net::{TcpListener, UnixListener},
-    runtime::{self, Runtime},
-};
-use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::server::{Router, TcpIncoming};
+use tokio::runtime::{self, Runtime};
+use tonic::service::Routes;
 use tonic_health::{ServingStatus, server::HealthReporter};
-use tracing::error;
 
-use crate::linkerd::{destination::DestinationService, settings::LinkerdSettings};
+use crate::{
+    calls::{limits::CallLimits, server::serve},
+    linkerd::{destination::DestinationService, settings::LinkerdSettings},
+};
 
 /// Threads: while one makes a large message, the other answers.
 const THREADS: usize = 2;
@@ -34,13 +32,14 @@ pub struct LinkerdServer {
 }
 
 impl LinkerdServer {
-    /// Begins to serve at `listener` what `inspector` finds, with health and reflection beside it.
+    /// Begins to serve at `listener`, within `limits`, what `inspector` finds, with health and reflection beside it.
     ///
     /// # Errors
     ///
     /// If its threads cannot be started.
     pub fn start(
         listener: ServeListener,
+        limits: CallLimits,
         inspector: Inspector,
         settings: LinkerdSettings,
     ) -> io::Result<Self> {
@@ -58,14 +57,15 @@ impl LinkerdServer {
                 .register_encoded_file_descriptor_set(DESCRIPTION)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        let router = tonic::transport::Server::builder()
-            .http2_keepalive_interval(Some(KEEP_ALIVE))
-            .add_service(destination)
+        let routes = Routes::new(destination)
             .add_service(health)
             .add_service(description().build_v1().map_err(io::Error::other)?)
             // Older clients know this one alone.
             .add_service(description().build_v1alpha().map_err(io::Error::other)?);
-        let socket = serve(&runtime, listener, router)?;
+        let inside = runtime.enter();
+        let (listening, socket) = Listening::at(listener)?;
+        drop(inside);
+        runtime.spawn(serve(listening, limits, Some(KEEP_ALIVE), routes));
         Ok(Self {
             runtime: Some(runtime),
             _socket: socket,
@@ -87,35 +87,6 @@ async fn report(reporter: HealthReporter, inspector: Inspector) {
             .set_service_status(whole, ServingStatus::Serving)
             .await;
     }
-}
-
-/// Serves in the background; returns the socket's file, which is there as long as it is served.
-fn serve(
-    runtime: &Runtime,
-    listener: ServeListener,
-    router: Router,
-) -> io::Result<Option<SocketFile>> {
-    let _inside = runtime.enter();
-    let (served, socket) = match listener {
-        ServeListener::Tcp(listener) => {
-            let incoming = TcpIncoming::from(TcpListener::from_std(listener)?);
-            // Messages are short, and wait for no other.
-            let incoming = incoming.with_nodelay(Some(true));
-            (runtime.spawn(router.serve_with_incoming(incoming)), None)
-        }
-        ServeListener::Unix(mut socket) => {
-            let listener = UnixListener::from_std(socket.take_listener()?)?;
-            let incoming = UnixListenerStream::new(listener);
-            let served = runtime.spawn(router.serve_with_incoming(incoming));
-            (served, Some(socket))
-        }
-    };
-    runtime.spawn(async move {
-        if let Ok(Err(error)) = served.await {
-            error!(%error, "linkerd's destination API is no longer served");
-        }
-    });
-    Ok(socket)
 }
 
 impl Drop for LinkerdServer {

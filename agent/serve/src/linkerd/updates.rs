@@ -9,16 +9,39 @@ use linkerd2_proxy_api::{
     net::TcpAddress,
 };
 
-use crate::linkerd::addresses::Addresses;
+use shunt_model::Answer;
+
+use crate::linkerd::{addresses::Addresses, authority::Destination, client::Client, shared::Made};
 
 /// A message has at most so many addresses. With the longest names that there can be it is shorter than
 /// the 4 MiB that clients take.
 const PIECE: usize = 4096;
 
+impl Made for Addresses {
+    /// Clients on one node have the same addresses.
+    type Question = (Destination, Client);
+    type Settings = ();
+    type Memory = ();
+    type Message = Update;
+
+    fn make(
+        (destination, client): &(Destination, Client),
+        (): &(),
+        answer: &Answer,
+        (): &mut (),
+    ) -> Self {
+        Self::of(destination, answer, client)
+    }
+
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<Update> {
+        updates(old, new)
+    }
+}
+
 /// Returns what leads from `old`, which the client got, to `new`: what is added before what is removed,
 /// and that there is nothing only where nothing follows. A client that got nothing yet gets something
 /// in any case.
-pub(super) fn updates(old: Option<&Addresses>, new: &Addresses) -> Vec<Update> {
+fn updates(old: Option<&Addresses>, new: &Addresses) -> Vec<Update> {
     let Addresses {
         exists,
         labels,

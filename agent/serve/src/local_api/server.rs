@@ -8,10 +8,7 @@ use shunt_http::{
     Answer, Answers, Limits, Listening, Peer, ServeListener, SocketFile, accept_from,
 };
 use shunt_runtime::give_way;
-use tokio::{
-    net::{TcpListener, UnixListener},
-    runtime::{self, Runtime},
-};
+use tokio::runtime::{self, Runtime};
 
 use crate::local_api::route::respond;
 
@@ -54,15 +51,7 @@ impl LocalApiServer {
             .enable_all()
             .build()?;
         let inside = runtime.enter();
-        let (listening, socket) = match listener {
-            ServeListener::Tcp(listener) => {
-                (Listening::Tcp(TcpListener::from_std(listener)?), None)
-            }
-            ServeListener::Unix(mut socket) => {
-                let listener = UnixListener::from_std(socket.take_listener()?)?;
-                (Listening::Unix(listener), Some(socket))
-            }
-        };
+        let (listening, socket) = Listening::at(listener)?;
         drop(inside);
         let known = Arc::new(Known(registrar, federation));
         runtime.spawn(accept_from(listening, LIMITS, known));

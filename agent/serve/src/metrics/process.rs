@@ -8,9 +8,12 @@ use std::{
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use shunt_http::evictions;
 
-use crate::metrics::{
-    process_use::ProcessUse,
-    sample::{Samples, one},
+use crate::{
+    calls::room::refusals,
+    metrics::{
+        process_use::ProcessUse,
+        sample::{Samples, one},
+    },
 };
 
 /// Resources that the process has taken, and its start.
@@ -45,6 +48,12 @@ impl Collector for Process {
             "Connections to the HTTP listeners that gave way to others, or found no place",
             &[],
             one(evictions()),
+        )?;
+        samples.counter(
+            "shunt_calls_refused",
+            "Calls to the gRPC servers that found no room, or lost it to others",
+            &[],
+            one(refusals()),
         )?;
         let started = started.duration_since(UNIX_EPOCH).unwrap_or_default();
         for (name, help, value) in [

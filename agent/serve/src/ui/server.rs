@@ -4,10 +4,7 @@ use std::{io, net::IpAddr, sync::Arc};
 
 use shunt_http::{Limits, Listening, ServeListener, SocketFile, accept_from};
 use shunt_runtime::{Inspector, Listener, ListenerState, Reports, give_way};
-use tokio::{
-    net::{TcpListener, UnixListener},
-    runtime::{self, Runtime},
-};
+use tokio::runtime::{self, Runtime};
 
 use crate::ui::{
     api::Page,
@@ -96,17 +93,12 @@ fn listen(
     listener: ServeListener,
 ) -> io::Result<(Listening, Option<IpAddr>, Option<SocketFile>)> {
     let _inside = runtime.enter();
-    Ok(match listener {
-        ServeListener::Tcp(listener) => {
-            let bound = listener.local_addr()?.ip();
-            let listening = Listening::Tcp(TcpListener::from_std(listener)?);
-            (listening, Some(bound), None)
-        }
-        ServeListener::Unix(mut socket) => {
-            let listener = UnixListener::from_std(socket.take_listener()?)?;
-            (Listening::Unix(listener), None, Some(socket))
-        }
-    })
+    let bound = match &listener {
+        ServeListener::Tcp(listener) => Some(listener.local_addr()?.ip()),
+        ServeListener::Unix(_) => None,
+    };
+    let (listening, socket) = Listening::at(listener)?;
+    Ok((listening, bound, socket))
 }
 
 impl Drop for UiServer {

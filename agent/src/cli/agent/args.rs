@@ -27,6 +27,7 @@ use crate::cli::{
         services::ServiceCountArgs,
         sizes::SizeArgs,
         snat::SnatArgs,
+        socket_limits::SocketLimitArgs,
         sockets::SocketLbArgs,
         switch::Switch,
         take_over::TakeOverArgs,
@@ -57,6 +58,9 @@ pub(crate) struct AgentArgs {
 
     #[command(flatten)]
     pub(super) socket: SocketArgs,
+
+    #[command(flatten)]
+    pub(super) socket_limits: SocketLimitArgs,
 
     #[command(flatten)]
     pub(super) interfaces: InterfaceArgs,

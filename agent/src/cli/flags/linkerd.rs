@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::Inspector;
-use shunt_serve::{LinkerdServer, LinkerdSettings, OpaquePorts};
+use shunt_serve::{CallLimits, LinkerdServer, LinkerdSettings, OpaquePorts};
 
 /// linkerd's destination API.
 #[derive(Debug, Clone, Args)]
@@ -27,6 +27,22 @@ pub(crate) struct LinkerdArgs {
     /// ranges of them, separated by commas
     #[arg(long, value_name = "PORTS", default_value = OpaquePorts::DEFAULT)]
     linkerd_opaque_ports: OpaquePorts,
+
+    /// Maximum number of connections at --linkerd-api. If all are taken, one without a call gives way
+    #[arg(long, value_name = "N", default_value_t = 1024, requires = "linkerd_api",
+          value_parser = clap::value_parser!(u32).range(8..))]
+    max_linkerd_connections: u32,
+
+    /// Maximum number of calls at --linkerd-api that proxies follow: two for each destination of a proxy
+    #[arg(long, value_name = "N", default_value_t = 16_384, requires = "linkerd_api",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_linkerd_streams: u32,
+
+    /// Maximum size of what clients of --linkerd-api have not read, in MiB: if others need the room, a call ends whose
+    /// client has read nothing for 5 s
+    #[arg(long, value_name = "MIB", default_value_t = 64, requires = "linkerd_api",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    max_linkerd_unread: u32,
 }
 
 impl LinkerdArgs {
@@ -46,6 +62,9 @@ impl LinkerdArgs {
             linkerd_api_remote,
             linkerd_cluster_domain,
             linkerd_opaque_ports,
+            max_linkerd_connections,
+            max_linkerd_streams,
+            max_linkerd_unread,
         } = self;
         let Some(address) = linkerd_api else {
             return Ok(LinkerdPlace(None));
@@ -60,13 +79,18 @@ impl LinkerdArgs {
             cluster_domain: linkerd_cluster_domain.into(),
             opaque_ports: linkerd_opaque_ports,
         };
-        Ok(LinkerdPlace(Some((listener, settings))))
+        let limits = CallLimits::new(
+            max_linkerd_connections,
+            max_linkerd_streams,
+            max_linkerd_unread,
+        );
+        Ok(LinkerdPlace(Some((listener, limits, settings))))
     }
 }
 
 /// Place where the API is going to be served, if anywhere.
 #[derive(Debug)]
-pub(crate) struct LinkerdPlace(Option<(ServeListener, LinkerdSettings)>);
+pub(crate) struct LinkerdPlace(Option<(ServeListener, CallLimits, LinkerdSettings)>);
 
 impl LinkerdPlace {
     /// Begins to serve what the inspector finds.
@@ -77,7 +101,9 @@ impl LinkerdPlace {
     pub(crate) fn serve(self, inspector: &Inspector) -> Result<Option<LinkerdServer>> {
         let Self(place) = self;
         place
-            .map(|(listener, settings)| LinkerdServer::start(listener, inspector.clone(), settings))
+            .map(|(listener, limits, settings)| {
+                LinkerdServer::start(listener, limits, inspector.clone(), settings)
+            })
             .transpose()
             .context("cannot serve linkerd's destination API")
     }

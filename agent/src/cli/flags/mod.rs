@@ -25,6 +25,7 @@ pub(crate) mod selection;
 pub(crate) mod services;
 pub(crate) mod sizes;
 pub(crate) mod snat;
+pub(crate) mod socket_limits;
 pub(crate) mod sockets;
 pub(crate) mod switch;
 pub(crate) mod take_over;

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow};
 use shunt_api::{
+    message::join_services,
     proto::{
         ConntrackRequest, ConntrackResponse, MonitorRequest, ServicesRequest, ServicesResponse,
         StatusRequest,
@@ -174,15 +175,13 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
         .await
         .map_err(|status| refused(&status))?
         .into_inner();
-    let mut frontends: Vec<Frontend> = Vec::new();
+    let mut listed = ServicesResponse::default();
     while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-        let ServicesResponse {
-            frontends: more, ..
-        } = piece;
-        for frontend in more {
-            frontends.push(understood(frontend.try_into())?);
-        }
+        join_services(&mut listed, piece);
     }
+    let frontends = listed.frontends.into_iter();
+    let frontends = frontends.map(|frontend| understood(frontend.try_into()));
+    let frontends: Vec<Frontend> = frontends.collect::<Result<_>>()?;
     let at = Instant::now();
     let used = status
         .tables
