@@ -1,16 +1,16 @@
 //! The frontends in the kernel beside those that the events lead to.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, hash_map::Entry},
     net::SocketAddr,
     sync::Arc,
 };
 
-use shunt_api::view::{self, Difference, ProtocolNumber, ServiceCounters};
-use shunt_datapath::{LiveFrontend, LiveKey};
-use shunt_model::{Backend, Frontend, FrontendKey, FrontendKind, Renderer, ServiceId};
+use shunt_api::view::{self, Difference, FrontendFilter, ProtocolNumber, ServiceCounters};
+use shunt_datapath::{LiveFrontend, LiveKey, Services};
+use shunt_model::{Backend, Frontend, FrontendKind, ServiceId};
 
-use crate::{agent::Agent, error::InspectError, service_counts::PortName};
+use crate::{error::InspectError, read_back::piece::Seen, service_counts::counters_of};
 
 /// A frontend in the kernel, and what the events lead to at its key.
 #[derive(Debug, Clone)]
@@ -21,6 +21,15 @@ pub struct InspectedFrontend {
 }
 
 impl InspectedFrontend {
+    /// Creates the frontend in the kernel, beside what the events lead to.
+    pub(super) const fn new(live: LiveFrontend, wanted: Option<Frontend>) -> Self {
+        Self {
+            live,
+            wanted,
+            counters: None,
+        }
+    }
+
     /// Returns the address, port and protocol for clients.
     pub const fn key(&self) -> view::FrontendKey {
         key(self.live.key)
@@ -29,6 +38,22 @@ impl InspectedFrontend {
     /// Returns the backends of its connections, in the order of the kernel's table.
     pub fn backends(&self) -> &[Backend] {
         &self.live.backends
+    }
+
+    /// Returns whether the filter takes it.
+    pub fn is_taken(&self, filter: &FrontendFilter) -> bool {
+        let of = self.of();
+        filter.matches(
+            self.key().address,
+            of.map(|(service, _)| (&*service.namespace, &*service.name)),
+            of.map(|(_, kind)| kind.name()),
+            self.live
+                .backends
+                .iter()
+                .zip(&*self.live.shares)
+                .map(|(backend, share)| (backend.ip, *share)),
+            || self.difference().is_some(),
+        )
     }
 
     /// Returns its service and its kind, by the events.
@@ -100,77 +125,59 @@ fn backends(live: &LiveFrontend) -> Vec<view::Backend> {
 }
 
 /// The frontends in the kernel beside those that the events lead to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct FrontendList {
     /// Frontends in the kernel, sorted.
     pub frontends: Vec<InspectedFrontend>,
     /// Frontends that are not there, although they should be, sorted.
     pub missing: Vec<view::FrontendKey>,
-    /// Number of frontends that are not there because their address family is not translated.
-    pub untranslated: usize,
 }
 
 impl FrontendList {
-    /// Reads them back.
-    pub(super) fn read(agent: &Agent) -> Result<Self, InspectError> {
-        let live = agent.datapath().live()?;
-        let translates = |key: &FrontendKey| agent.datapath().translates(key);
-        Ok(compare(live, agent.renderer(), translates))
-    }
-
-    /// The same with what was counted of the frontends' service ports.
-    pub(super) fn counted(mut self, counters: &HashMap<PortName, ServiceCounters>) -> Self {
-        for frontend in &mut self.frontends {
-            if let Some(wanted) = &frontend.wanted {
-                let set = &wanted.backends;
-                let name = (set.service.to_string(), set.port.to_string());
-                frontend.counters = counters.get(&name).cloned();
+    /// Returns the list of what was seen.
+    pub(super) fn of(seen: impl IntoIterator<Item = (LiveKey, Seen)>) -> Self {
+        let mut list = Self::default();
+        for (at, seen) in seen {
+            match seen {
+                Seen::There(frontend) => list.frontends.push(*frontend),
+                Seen::Missing => list.missing.push(key(at)),
+                Seen::Untranslated | Seen::Nothing => {}
             }
         }
-        self
+        list
     }
 
-    /// Returns the frontends where kernel and events disagree.
-    pub(super) fn differences(&self) -> impl Iterator<Item = (view::FrontendKey, Difference)> {
-        let there = self
-            .frontends
-            .iter()
-            .filter_map(|frontend| Some((frontend.key(), frontend.difference()?)));
-        there.chain(self.missing.iter().map(|key| (*key, Difference::Missing)))
-    }
-}
-
-/// Compares the frontends that are there with those that are to be there.
-fn compare(
-    live: Vec<LiveFrontend>,
-    renderer: &Renderer,
-    translates: impl Fn(&FrontendKey) -> bool,
-) -> FrontendList {
-    let there: HashSet<FrontendKey> = live
-        .iter()
-        .filter_map(|frontend| frontend.key.frontend())
-        .collect();
-    let absent = renderer
-        .frontends()
-        .map(|(key, _)| key)
-        .filter(|key| !there.contains(key));
-    let (missing, untranslated): (Vec<_>, Vec<_>) = absent.partition(translates);
-    let inspected = live.into_iter().map(|live| InspectedFrontend {
-        wanted: live
-            .key
-            .frontend()
-            .and_then(|key| renderer.frontend(key).cloned()),
-        live,
-        counters: None,
-    });
-    FrontendList {
-        frontends: inspected.collect(),
-        missing: missing.into_iter().map(Into::into).collect(),
-        untranslated: untranslated.len(),
+    /// Adds the counts of each frontend's service port.
+    pub(super) fn counted(mut self, services: &Services) -> Result<Self, InspectError> {
+        // Frontends of one service port have the same counts.
+        let mut known: HashMap<(Arc<ServiceId>, Arc<str>), Option<ServiceCounters>> =
+            HashMap::new();
+        for frontend in &mut self.frontends {
+            let Some(wanted) = &frontend.wanted else {
+                continue;
+            };
+            let set = &wanted.backends;
+            let name = (Arc::clone(&set.service), Arc::clone(&set.port));
+            let counters = match known.entry(name) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(place) => place.insert(counters_of(services, set)?).clone(),
+            };
+            frontend.counters = counters;
+        }
+        Ok(self)
     }
 }
 
-const fn key(key: LiveKey) -> view::FrontendKey {
+/// Returns how kernel and events differ at a key, if they do.
+pub(super) fn difference(seen: &Seen) -> Option<Difference> {
+    match seen {
+        Seen::There(frontend) => frontend.difference(),
+        Seen::Missing => Some(Difference::Missing),
+        Seen::Untranslated | Seen::Nothing => None,
+    }
+}
+
+pub(super) const fn key(key: LiveKey) -> view::FrontendKey {
     let LiveKey {
         address,
         port,

@@ -8,6 +8,7 @@
 mod acknowledgements;
 mod agent;
 mod aside;
+mod borrowed;
 mod circumstances;
 mod cluster_state;
 mod compare_services;
@@ -43,6 +44,7 @@ mod outcome;
 mod pairs;
 mod priority;
 mod queue;
+mod read_back;
 mod removal;
 mod reports;
 mod request;
@@ -59,6 +61,7 @@ mod waits;
 
 pub use self::{
     agent::Agent,
+    borrowed::Borrowed,
     circumstances::{Circumstances, Trigger},
     cluster_state::{ClusterMonitor, ClusterNode, ClusterState, UnreadableObject},
     consul_state::{ConsulMonitor, ConsulState, KnownGateway, StaleWatch},

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use shunt_api::{
     proto::{ServicesRequest, ServicesResponse, StatusRequest},
-    view::{Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
+    view::{self, Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
 use tonic::transport::Channel;
 
@@ -70,10 +70,11 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
         output,
         socket: SocketArgs { socket },
     } = args;
+    let filter = filter.into();
     with_agent(socket, async |channel| {
         watch
             .follow(*output != ListFormat::Json, async || {
-                let found = ask(channel.clone(), filter).await?;
+                let found = ask(channel.clone(), &filter).await?;
                 Ok((
                     move |out: &mut BufWriter<StdoutLock<'static>>| {
                         let Found { live, .. } = &found;
@@ -92,19 +93,22 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
     })
 }
 
-async fn ask(channel: Channel, filter: &FrontendFilter) -> Result<Found> {
+async fn ask(channel: Channel, filter: &view::FrontendFilter) -> Result<Found> {
     let status = inspection(channel.clone())
-        .status(StatusRequest {})
+        .status(StatusRequest { brief: true })
         .await
         .map_err(|status| refused(&status))?;
     let Status { socket_lb, .. } = understood(status.into_inner().try_into())?;
     let mut pieces = inspection(channel)
-        .services(ServicesRequest {})
+        .services(ServicesRequest {
+            filter: Some(filter.clone().into()),
+        })
         .await
         .map_err(|status| refused(&status))?
         .into_inner();
     let mut live: Vec<Frontend> = Vec::new();
     let mut differences: Vec<String> = Vec::new();
+    // An agent of an earlier version sends all of them.
     while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
         let ServicesResponse { frontends, missing } = piece;
         for frontend in frontends {

@@ -165,20 +165,23 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
         None => channel.insert(connect(socket).await?).clone(),
     };
     let status = inspection(channel.clone())
-        .status(StatusRequest {})
+        .status(StatusRequest { brief: true })
         .await
         .map_err(|status| refused(&status))?;
     let status: Status = understood(status.into_inner().try_into())?;
     let mut pieces = inspection(channel.clone())
-        .services(ServicesRequest {})
+        .services(ServicesRequest { filter: None })
         .await
         .map_err(|status| refused(&status))?
         .into_inner();
     let mut frontends: Vec<Frontend> = Vec::new();
+    let mut absent = 0;
     while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
         let ServicesResponse {
-            frontends: more, ..
+            frontends: more,
+            missing,
         } = piece;
+        absent += missing.len();
         for frontend in more {
             frontends.push(understood(frontend.try_into())?);
         }
@@ -194,7 +197,8 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
     } else {
         None
     };
-    Ok(Sample::of(at, status, &frontends, connections.as_deref()))
+    let connections = connections.as_deref();
+    Ok(Sample::of(at, status, &frontends, absent, connections))
 }
 
 async fn list(channel: Channel) -> Result<Vec<Connection>> {
