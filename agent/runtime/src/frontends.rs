@@ -1,16 +1,10 @@
-//! The frontends in the kernel beside those that the events lead to.
+//! A frontend in the kernel beside what the events lead to.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use shunt_api::view::{self, Difference, FrontendFilter, ProtocolNumber, ServiceCounters};
-use shunt_datapath::{LiveFrontend, LiveKey, Services};
-use shunt_model::{Backend, Frontend, FrontendKind, ServiceId};
-
-use crate::{error::InspectError, read_back::piece::Seen, service_counts::counters_of};
+use shunt_datapath::{LiveFrontend, LiveKey};
+use shunt_model::{Backend, BackendSet, Frontend, FrontendKind, ServiceId};
 
 /// A frontend in the kernel, and what the events lead to at its key.
 #[derive(Debug, Clone)]
@@ -60,6 +54,17 @@ impl InspectedFrontend {
     pub fn of(&self) -> Option<(&Arc<ServiceId>, FrontendKind)> {
         let wanted = self.wanted.as_ref()?;
         Some((&wanted.backends.service, wanted.kind))
+    }
+
+    /// Returns its backends by the events.
+    pub(super) fn backend_set(&self) -> Option<&BackendSet> {
+        let wanted = self.wanted.as_ref()?;
+        Some(&wanted.backends)
+    }
+
+    /// Sets the counts of its service port.
+    pub(super) fn set_counters(&mut self, counters: Option<ServiceCounters>) {
+        self.counters = counters;
     }
 
     /// Of which service and which of its ports it is, by the events.
@@ -124,59 +129,7 @@ fn backends(live: &LiveFrontend) -> Vec<view::Backend> {
     backends
 }
 
-/// The frontends in the kernel beside those that the events lead to.
-#[derive(Debug, Clone, Default)]
-pub struct FrontendList {
-    /// Frontends in the kernel, sorted.
-    pub frontends: Vec<InspectedFrontend>,
-    /// Frontends that are not there, although they should be, sorted.
-    pub missing: Vec<view::FrontendKey>,
-}
-
-impl FrontendList {
-    /// Returns the list of what was seen.
-    pub(super) fn of(seen: impl IntoIterator<Item = (LiveKey, Seen)>) -> Self {
-        let mut list = Self::default();
-        for (at, seen) in seen {
-            match seen {
-                Seen::There(frontend) => list.frontends.push(*frontend),
-                Seen::Missing => list.missing.push(key(at)),
-                Seen::Untranslated | Seen::Nothing => {}
-            }
-        }
-        list
-    }
-
-    /// Adds the counts of each frontend's service port.
-    pub(super) fn counted(mut self, services: &Services) -> Result<Self, InspectError> {
-        // Frontends of one service port have the same counts.
-        let mut known: HashMap<(Arc<ServiceId>, Arc<str>), Option<ServiceCounters>> =
-            HashMap::new();
-        for frontend in &mut self.frontends {
-            let Some(wanted) = &frontend.wanted else {
-                continue;
-            };
-            let set = &wanted.backends;
-            let name = (Arc::clone(&set.service), Arc::clone(&set.port));
-            let counters = match known.entry(name) {
-                Entry::Occupied(known) => known.get().clone(),
-                Entry::Vacant(place) => place.insert(counters_of(services, set)?).clone(),
-            };
-            frontend.counters = counters;
-        }
-        Ok(self)
-    }
-}
-
-/// Returns how kernel and events differ at a key, if they do.
-pub(super) fn difference(seen: &Seen) -> Option<Difference> {
-    match seen {
-        Seen::There(frontend) => frontend.difference(),
-        Seen::Missing => Some(Difference::Missing),
-        Seen::Untranslated | Seen::Nothing => None,
-    }
-}
-
+/// Returns the key as it is shown.
 pub(super) const fn key(key: LiveKey) -> view::FrontendKey {
     let LiveKey {
         address,

@@ -16,13 +16,15 @@ use tokio::{task::spawn_blocking, time::timeout};
 use tracing::info;
 
 use crate::{
+    agent_access::AgentAccess,
     borrowed::{Borrowed, Lender},
     conntrack::{ConnectionPieces, flush},
     consul_status::consul,
     dump::{frontends::frontend as named, lines::DumpLines},
     error::{Ending, InspectError},
     figures::Figures,
-    frontends::{FrontendList, InspectedFrontend, difference, key as view_of},
+    frontend_list::FrontendList,
+    frontends::{InspectedFrontend, key as view_of},
     listeners::{Listener, ListenerState},
     lookup::{following::Following, observed::Observed},
     monitor::{
@@ -31,10 +33,7 @@ use crate::{
     },
     outcome::{Acceptance, ControlError},
     queue::EventQueue,
-    read_back::{
-        piece::Seen,
-        reader::{self, AgentAccess},
-    },
+    read_back::{piece::Seen, reader},
     reports::Reports,
     request::{Decision, Request, Steer},
     service_counts::{self, ServiceFigures},
@@ -246,7 +245,7 @@ impl Inspector {
                     Seen::Untranslated => drop(untranslated.insert(key)),
                     _ => drop(untranslated.remove(&key)),
                 }
-                difference(&seen)
+                seen.difference()
             });
             differences = read.await?;
         }

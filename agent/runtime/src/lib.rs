@@ -7,6 +7,7 @@
 
 mod acknowledgements;
 mod agent;
+mod agent_access;
 mod aside;
 mod borrowed;
 mod circumstances;
@@ -22,6 +23,7 @@ mod error;
 mod event_loop;
 mod figures;
 mod flow_meters;
+mod frontend_list;
 mod frontends;
 mod go_duration;
 mod health;
@@ -71,7 +73,8 @@ pub use self::{
     event_loop::EventLoop,
     figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks, Uplinks},
     flow_meters::FlowMeters,
-    frontends::{FrontendList, InspectedFrontend},
+    frontend_list::FrontendList,
+    frontends::InspectedFrontend,
     go_duration::GoDuration,
     health::{ByFamily, FamilyHealth, Health, PATIENCE, Pending},
     health_checks::{HealthCheck, HealthCheckChange, HealthChecks},

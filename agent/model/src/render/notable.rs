@@ -7,7 +7,7 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// Those that need attention.
+/// The services and frontends that need attention.
 #[derive(Debug, Default)]
 pub(super) struct Notable {
     /// Services with a frontend in mode dsr.

@@ -93,7 +93,7 @@ impl World {
         Ok(outcome)
     }
 
-    /// What is found without a walk is what a walk finds.
+    /// Compares the indexes with a walk over all frontends.
     fn check_indexes(&self, rendered: &BTreeMap<FrontendKey, Frontend>) {
         let count = |is_v4| {
             let keys = rendered.keys();

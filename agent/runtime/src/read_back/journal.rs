@@ -16,10 +16,10 @@ pub(crate) enum Noted {
     All,
 }
 
-/// The log of changes. It grows only while somebody reads.
+/// The log of changes. It grows only while there is a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// Shared by everyone who reads.
+    /// Shared by all readers.
     readers: Arc<()>,
     /// Position of the first entry.
     first: u64,

@@ -2,6 +2,7 @@
 
 use std::{cell::OnceCell, sync::Arc};
 
+use shunt_api::view::Difference;
 use shunt_common::{V4, V6};
 use shunt_datapath::{DualPublisher, LiveKey, SourceRanges, TableError, Tables};
 use shunt_model::{FrontendKey, Query, Renderer};
@@ -18,13 +19,13 @@ const PIECE: usize = 512;
 /// Frontends to read.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
-    /// Those that a question is about.
+    /// The frontends that a question is about.
     Query(Query),
-    /// Those with these keys.
+    /// The frontends with these keys.
     Keys(Vec<LiveKey>),
-    /// Those that events lead to, behind this key.
+    /// The frontends that events lead to, behind this key.
     Wanted(Option<FrontendKey>),
-    /// Those that events have changed from this position of the log on.
+    /// The frontends that events have changed from this position of the log on.
     Changed(u64),
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Part {
 pub(crate) enum Ranges {
     /// A frontend that has any is not read.
     Unknown,
-    /// These were listed beside the loop. A frontend that has changed since is not read.
+    /// They were listed beside the loop. A frontend that has changed since is not read.
     Listed(Arc<Listing>),
     /// They are read within the loop.
     Read,
@@ -47,7 +48,7 @@ pub(crate) struct Listing {
     pub(crate) ranges: SourceRanges,
 }
 
-/// What is at a key.
+/// The state of a key: in the kernel and by the events.
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// A frontend in the kernel.
@@ -58,6 +59,17 @@ pub(crate) enum Seen {
     Untranslated,
     /// No frontend, and no event leads to one.
     Nothing,
+}
+
+impl Seen {
+    /// Returns how kernel and events differ, if they do.
+    pub(crate) fn difference(&self) -> Option<Difference> {
+        match self {
+            Self::There(frontend) => frontend.difference(),
+            Self::Missing => Some(Difference::Missing),
+            Self::Untranslated | Self::Nothing => None,
+        }
+    }
 }
 
 /// The rest of a part.

@@ -6,18 +6,15 @@ use std::{
     sync::Arc,
 };
 
-use shunt_datapath::{LiveKey, SourceRanges, TableCopies};
+use shunt_datapath::{LiveKey, SourceRanges};
 use shunt_model::Query;
-use tokio::task::spawn_blocking;
 
 use crate::{
     error::InspectError,
-    queue::EventQueue,
     read_back::{
         journal::Position,
         piece::{Listing, Part, Piece, Ranges, Rest, Seen},
     },
-    request::Request,
 };
 
 /// Number of keys that are handed to the loop together.
@@ -40,32 +37,6 @@ pub(crate) trait Access {
 
     /// Lists all source ranges.
     async fn source_ranges(&self) -> Result<SourceRanges, InspectError>;
-}
-
-/// The way to the agent's event loop and tables.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentAccess {
-    pub(crate) queue: EventQueue,
-    pub(crate) copies: Arc<TableCopies>,
-}
-
-impl Access for AgentAccess {
-    async fn read(&self, part: Part, ranges: Ranges) -> Result<Piece, InspectError> {
-        let piece = self.queue.ask(|answer| Request::Read(part, ranges, answer));
-        Ok(piece.await??)
-    }
-
-    async fn list(&self) -> Result<Vec<LiveKey>, InspectError> {
-        let copies = Arc::clone(&self.copies);
-        let listed = spawn_blocking(move || copies.frontends()).await?;
-        listed.map_err(InspectError::Listing)
-    }
-
-    async fn source_ranges(&self) -> Result<SourceRanges, InspectError> {
-        let copies = Arc::clone(&self.copies);
-        let listed = spawn_blocking(move || copies.source_ranges()).await?;
-        listed.map_err(InspectError::Listing)
-    }
 }
 
 /// Reads the frontends that `query` is about, and those that have its subject as a backend. Returns what `keep` keeps,
@@ -104,7 +75,7 @@ pub(crate) async fn all<T>(
     Ok(reading.kept)
 }
 
-/// What is being read.
+/// A reading that is under way.
 struct Reading<'a, A, K, T> {
     access: &'a A,
     keep: K,

@@ -12,7 +12,6 @@ use shunt_model::{Query, RenderOptions, Renderer, decode};
 
 use crate::{
     error::InspectError,
-    frontends::difference,
     read_back::{
         journal::Journal,
         piece::{Part, Piece, Ranges, Seen, read},
@@ -74,7 +73,7 @@ impl Loop {
 /// Before the piece of this number an event comes.
 type Script = BTreeMap<usize, Vec<String>>;
 
-/// An event loop that is asked for pieces while events come.
+/// An event loop that reads pieces while events come.
 struct World {
     inner: RefCell<Loop>,
     script: RefCell<Script>,
@@ -105,7 +104,7 @@ impl World {
     async fn check_all(&self) -> Vec<Difference> {
         let mut differences = Vec::new();
         let keep = |_, seen: Seen| {
-            differences.extend(difference(&seen));
+            differences.extend(seen.difference());
             backends_of(&seen)
         };
         let found = reader::all(self, keep).await.unwrap();
@@ -246,7 +245,7 @@ async fn what_others_have_done_to_the_tables_is_found() {
         let plan = inner.renderer.plan(event).unwrap();
         inner.renderer.commit(plan);
     }
-    let keep = |_, seen: Seen| difference(&seen);
+    let keep = |_, seen: Seen| seen.difference();
     let found = reader::all(&world, keep).await.unwrap();
     let found: Vec<_> = found
         .into_iter()
@@ -266,7 +265,7 @@ async fn source_ranges_are_listed_again_if_their_frontend_changes() {
     assert_eq!(world.check_all().await, []);
     assert_eq!(world.listings.get(), 1, "nothing has changed");
 
-    // Whoever changes them all the time does not keep them from being read.
+    // Changes that never end do not keep them from being read.
     world.after_listing = Some(|number| limited(&format!("192.0.{number}.0/24")));
     assert_eq!(world.check_all().await, []);
     assert_eq!(world.listings.get(), 3, "then the loop reads them itself");

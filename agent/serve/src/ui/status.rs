@@ -1,5 +1,5 @@
-//! The agent's status. For that all tables are read back, so that it is asked for no more often than a person can read,
-//! however many clients there are.
+//! The agent's status. All tables are read back for it, so it is read no more often than a person can read, however many
+//! clients there are.
 
 use std::time::{Duration, Instant};
 
