@@ -3,6 +3,7 @@
 mod flows;
 mod hooks;
 mod kept;
+mod listing;
 pub(crate) mod loading;
 
 use std::{
@@ -51,6 +52,7 @@ use crate::{
         peers::Peers,
         station_table::StationTable,
         table_use::TableUse,
+        tables::Tables,
         uplink_table::UplinkTable,
         variables::{UnknownConnections, Variables},
     },
@@ -313,6 +315,11 @@ impl Datapath {
     /// If the kernel refuses to read a table.
     pub fn live(&self) -> Result<Vec<LiveFrontend>, TableError> {
         self.publisher.live()
+    }
+
+    /// The frontends' publisher, whose tables are read in pieces.
+    pub const fn publisher(&self) -> &DualPublisher<impl Tables<V4>, impl Tables<V6>> {
+        &self.publisher
     }
 
     /// Returns whether frontends with this key are put into the tables.

@@ -70,9 +70,9 @@ pub use self::{
     },
     pins::{cleanup::Removed, directory::has_tables, error::PinError},
     publish::{
-        dual_publisher::DualPublisher,
+        dual_publisher::{DualPublisher, LiveReader},
         maglev::{MadeTable, MaglevUse, ReadyTables, Recipe as MaglevRecipe},
-        read_back::{LiveFrontend, key::LiveKey},
+        read_back::{LiveFrontend, key::LiveKey, sources::SourceRanges},
         services::{CountedService, Services},
     },
     routes::{Known as KnownRoutes, ask::interface_to},

@@ -28,6 +28,10 @@ use crate::{
     health_checks::HealthCheckChange,
     lookup::{followers::Followers, following::Following},
     outcome::{ApplyError, Outcome},
+    read_back::{
+        journal::Journal,
+        piece::{self, Part, Piece, Ranges},
+    },
     removal::Removal,
     room::Shares,
     service_changes::ServiceChanges,
@@ -72,6 +76,8 @@ pub struct Agent {
     failed_hooks: Vec<String>,
     /// Changes of each service, if they are recorded.
     changes: Option<Arc<ServiceChanges>>,
+    /// Log of what events change, for those who read the tables.
+    journal: Journal,
     /// The services' shares of the tables, at this generation of the renderer's state.
     shares: Option<(u64, Shares)>,
 }
@@ -102,6 +108,7 @@ impl Agent {
             absent: BTreeMap::new(),
             failed_hooks: Vec::new(),
             changes: None,
+            journal: Journal::default(),
             shares: None,
         };
         agent.reconcile_interfaces();
@@ -296,6 +303,7 @@ impl Agent {
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
         let mut concerned = self.followers.concerned(&plan, &self.renderer);
         self.note_changes(&plan);
+        self.log_changes(&plan);
         self.renderer.commit(plan);
         if note(health_checks, &mut self.renderer) {
             concerned = self.followers.all();
@@ -324,6 +332,31 @@ impl Agent {
         } else {
             Vec::new()
         });
+    }
+
+    /// Logs the frontends that a plan changes. A Resync repairs the tables, whatever is in them.
+    fn log_changes(&mut self, plan: &Plan) {
+        if plan.snapshot.is_some() {
+            self.journal.note_all();
+            return;
+        }
+        let Changes {
+            added,
+            changed,
+            removed,
+        } = &plan.changes;
+        let keys = added.iter().chain(changed).map(|(key, _)| *key);
+        self.journal.note(keys.chain(removed.iter().copied()));
+    }
+
+    /// Reads the beginning of a part of the tables.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn read_back(&self, part: Part, ranges: &Ranges) -> Result<Piece, TableError> {
+        let publisher = self.datapath.publisher();
+        piece::read(publisher, &self.renderer, &self.journal, part, ranges)
     }
 
     /// Has the datapath know whose these addresses are, or `all` that there are.
@@ -544,7 +577,7 @@ impl Agent {
             removed,
             frontends: match removed {
                 0 => 0,
-                _ => self.renderer.frontends().count(),
+                _ => self.renderer.frontend_counts().iter().sum(),
             },
         }
     }

@@ -17,6 +17,9 @@ pub enum InspectError {
     /// The kernel refused to read a table.
     #[error(transparent)]
     Tables(#[from] TableError),
+    /// The kernel refused to list the keys of a table.
+    #[error("listing the frontends failed: {0}")]
+    Listing(io::Error),
     /// The kernel refused to read the counters.
     #[error("reading the counters failed: {0}")]
     Counters(Box<dyn StdError + Send + Sync>),

@@ -40,7 +40,6 @@ use crate::{
     cluster_state::ClusterMonitor,
     disputes::Disputes,
     figures::Figures,
-    frontends::FrontendList,
     held_events::HeldEvents,
     held_removal::HeldRemoval,
     history::History,
@@ -270,7 +269,9 @@ impl EventLoop {
             Request::Ended(end) => self.source_ended(end),
             Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Slack => self.has_slack = true,
-            Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
+            Request::Read(part, ranges, answer) => {
+                reply(answer, self.agent.read_back(part, &ranges));
+            }
             Request::Wanted(answer) => reply(answer, self.agent.wanted()),
             Request::Lookup(query, answer) => {
                 reply(answer, observe(&query, self.agent.renderer()));

@@ -7,7 +7,7 @@ use shunt_datapath::{
     Cured, InterfaceState, InterfaceStatus, SocketLb, SocketStatus, TableUse, UplinkState,
     UplinkStatus,
 };
-use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
+use shunt_model::FrontendKind;
 
 use crate::{agent::Agent, health::ByFamily, ip_family::IpFamily};
 
@@ -90,16 +90,13 @@ pub struct SocketHooks {
 impl Figures {
     pub(super) fn of(agent: &Agent, held: usize) -> Self {
         let (renderer, datapath) = (agent.renderer(), agent.datapath());
-        let mut frontends = ByFamily::default();
-        for (key, _) in renderer.frontends() {
-            *frontends.of_mut(IpFamily::of(key.address)) += 1;
-        }
+        let [v4, v6] = renderer.frontend_counts();
         let tables = datapath.table_use().into_iter();
         let tables = tables.chain(datapath.connections().table_use());
         Self {
             synced: renderer.is_synced(),
             held,
-            frontends,
+            frontends: ByFamily { v4, v6 },
             conflicts: renderer.conflicts().count(),
             no_local_endpoints: no_local_endpoints(agent),
             interfaces: interfaces(datapath.interfaces()),
@@ -162,27 +159,15 @@ fn uplinks(statuses: impl Iterator<Item = UplinkStatus>) -> Uplinks {
 
 fn no_local_endpoints(agent: &Agent) -> ByFamily<NoLocalEndpoints> {
     let mut ports = BTreeSet::new();
-    for (key, frontend) in agent.renderer().frontends() {
-        let is_empty = || {
-            frontend
-                .backends
-                .backends
-                .iter()
-                .all(|backend| backend.weight == 0)
-        };
-        if frontend.policy == TrafficPolicy::Local
-            && frontend.refusal == Refusal::Drop
-            && is_empty()
-        {
-            let is_internal = frontend.kind == FrontendKind::ClusterIp;
-            let set = &frontend.backends;
-            ports.insert((
-                IpFamily::of(key.address),
-                is_internal,
-                &set.service,
-                &set.port,
-            ));
-        }
+    for (key, frontend) in agent.renderer().frontends_without_local_endpoints() {
+        let is_internal = frontend.kind == FrontendKind::ClusterIp;
+        let set = &frontend.backends;
+        ports.insert((
+            IpFamily::of(key.address),
+            is_internal,
+            &set.service,
+            &set.port,
+        ));
     }
     let mut counts = ByFamily::<NoLocalEndpoints>::default();
     for (family, is_internal, _, _) in ports {

@@ -1,16 +1,10 @@
-//! The frontends in the kernel beside those that the events lead to.
+//! A frontend in the kernel beside what the events lead to.
 
-use std::{
-    collections::{HashMap, HashSet},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
-use shunt_api::view::{self, Difference, ProtocolNumber, ServiceCounters};
+use shunt_api::view::{self, Difference, FrontendFilter, ProtocolNumber, ServiceCounters};
 use shunt_datapath::{LiveFrontend, LiveKey};
-use shunt_model::{Backend, Frontend, FrontendKey, FrontendKind, Renderer, ServiceId};
-
-use crate::{agent::Agent, error::InspectError, service_counts::PortName};
+use shunt_model::{Backend, BackendSet, Frontend, FrontendKind, ServiceId};
 
 /// A frontend in the kernel, and what the events lead to at its key.
 #[derive(Debug, Clone)]
@@ -21,6 +15,15 @@ pub struct InspectedFrontend {
 }
 
 impl InspectedFrontend {
+    /// Creates the frontend in the kernel, beside what the events lead to.
+    pub(super) const fn new(live: LiveFrontend, wanted: Option<Frontend>) -> Self {
+        Self {
+            live,
+            wanted,
+            counters: None,
+        }
+    }
+
     /// Returns the address, port and protocol for clients.
     pub const fn key(&self) -> view::FrontendKey {
         key(self.live.key)
@@ -31,10 +34,37 @@ impl InspectedFrontend {
         &self.live.backends
     }
 
+    /// Returns whether the filter takes it.
+    pub fn is_taken(&self, filter: &FrontendFilter) -> bool {
+        let of = self.of();
+        filter.matches(
+            self.key().address,
+            of.map(|(service, _)| (&*service.namespace, &*service.name)),
+            of.map(|(_, kind)| kind.name()),
+            self.live
+                .backends
+                .iter()
+                .zip(&*self.live.shares)
+                .map(|(backend, share)| (backend.ip, *share)),
+            || self.difference().is_some(),
+        )
+    }
+
     /// Returns its service and its kind, by the events.
     pub fn of(&self) -> Option<(&Arc<ServiceId>, FrontendKind)> {
         let wanted = self.wanted.as_ref()?;
         Some((&wanted.backends.service, wanted.kind))
+    }
+
+    /// Returns its backends by the events.
+    pub(super) fn backend_set(&self) -> Option<&BackendSet> {
+        let wanted = self.wanted.as_ref()?;
+        Some(&wanted.backends)
+    }
+
+    /// Sets the counts of its service port.
+    pub(super) fn set_counters(&mut self, counters: Option<ServiceCounters>) {
+        self.counters = counters;
     }
 
     /// Of which service and which of its ports it is, by the events.
@@ -100,78 +130,8 @@ fn backends(live: &LiveFrontend) -> Vec<view::Backend> {
     backends
 }
 
-/// The frontends in the kernel beside those that the events lead to.
-#[derive(Debug, Clone)]
-pub struct FrontendList {
-    /// Frontends in the kernel, sorted.
-    pub frontends: Vec<InspectedFrontend>,
-    /// Frontends that are not there, although they should be, sorted.
-    pub missing: Vec<view::FrontendKey>,
-    /// Number of frontends that are not there because their address family is not translated.
-    pub untranslated: usize,
-}
-
-impl FrontendList {
-    /// Reads them back.
-    pub(super) fn read(agent: &Agent) -> Result<Self, InspectError> {
-        let live = agent.datapath().live()?;
-        let translates = |key: &FrontendKey| agent.datapath().translates(key);
-        Ok(compare(live, agent.renderer(), translates))
-    }
-
-    /// The same with what was counted of the frontends' service ports.
-    pub(super) fn counted(mut self, counters: &HashMap<PortName, ServiceCounters>) -> Self {
-        for frontend in &mut self.frontends {
-            if let Some(wanted) = &frontend.wanted {
-                let set = &wanted.backends;
-                let name = (set.service.to_string(), set.port.to_string());
-                frontend.counters = counters.get(&name).cloned();
-            }
-        }
-        self
-    }
-
-    /// Returns the frontends where kernel and events disagree.
-    pub(super) fn differences(&self) -> impl Iterator<Item = (view::FrontendKey, Difference)> {
-        let there = self
-            .frontends
-            .iter()
-            .filter_map(|frontend| Some((frontend.key(), frontend.difference()?)));
-        there.chain(self.missing.iter().map(|key| (*key, Difference::Missing)))
-    }
-}
-
-/// Compares the frontends that are there with those that are to be there.
-fn compare(
-    live: Vec<LiveFrontend>,
-    renderer: &Renderer,
-    translates: impl Fn(&FrontendKey) -> bool,
-) -> FrontendList {
-    let there: HashSet<FrontendKey> = live
-        .iter()
-        .filter_map(|frontend| frontend.key.frontend())
-        .collect();
-    let absent = renderer
-        .frontends()
-        .map(|(key, _)| key)
-        .filter(|key| !there.contains(key));
-    let (missing, untranslated): (Vec<_>, Vec<_>) = absent.partition(translates);
-    let inspected = live.into_iter().map(|live| InspectedFrontend {
-        wanted: live
-            .key
-            .frontend()
-            .and_then(|key| renderer.frontend(key).cloned()),
-        live,
-        counters: None,
-    });
-    FrontendList {
-        frontends: inspected.collect(),
-        missing: missing.into_iter().map(Into::into).collect(),
-        untranslated: untranslated.len(),
-    }
-}
-
-const fn key(key: LiveKey) -> view::FrontendKey {
+/// Returns the key as it is shown.
+pub(super) const fn key(key: LiveKey) -> view::FrontendKey {
     let LiveKey {
         address,
         port,

@@ -1,27 +1,30 @@
 //! The agent as others see it: snapshots and streams, never the agent itself.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt, io,
     net::Ipv4Addr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use shunt_api::view::{self, ConnectionFilter, Status};
-use shunt_datapath::{Connections, Counters, Services, TableCopies};
+use shunt_api::view::{self, ConnectionFilter, FrontendDifference, Status};
+use shunt_datapath::{Connections, Counters, LiveKey, Services, TableCopies};
 use shunt_model::{Frontend, FrontendKey, Override, Query};
 use shunt_trace::Sockets;
-use tokio::time::timeout;
+use tokio::{task::spawn_blocking, time::timeout};
 use tracing::info;
 
 use crate::{
+    agent_access::AgentAccess,
+    borrowed::{Borrowed, Lender},
     conntrack::{ConnectionPieces, flush},
     consul_status::consul,
-    dump::lines::DumpLines,
+    dump::{frontends::frontend as named, lines::DumpLines},
     error::{Ending, InspectError},
     figures::Figures,
-    frontends::FrontendList,
+    frontend_list::FrontendList,
+    frontends::{InspectedFrontend, key as view_of},
     listeners::{Listener, ListenerState},
     lookup::{following::Following, observed::Observed},
     monitor::{
@@ -30,6 +33,7 @@ use crate::{
     },
     outcome::{Acceptance, ControlError},
     queue::EventQueue,
+    read_back::{piece::Seen, reader},
     reports::Reports,
     request::{Decision, Request, Steer},
     service_counts::{self, ServiceFigures},
@@ -48,6 +52,7 @@ pub struct Inspector {
     services: Arc<Services>,
     copies: Arc<TableCopies>,
     monitor: Monitor,
+    lender: Lender,
 }
 
 impl fmt::Debug for Inspector {
@@ -75,6 +80,7 @@ impl Inspector {
             counters,
             services,
             copies,
+            lender: Lender::default(),
         }
     }
 
@@ -124,14 +130,52 @@ impl Inspector {
         Ok(self.queue.ask(Request::Figures).await?)
     }
 
-    /// The frontends in the kernel, with what was counted of their service ports.
+    /// The frontends in the kernel that `is_wanted` wants, with what was counted of their service ports, and those that
+    /// are missing. The tables are read between events.
     ///
     /// # Errors
     ///
     /// If the tables cannot be read, or the agent is ending.
-    pub async fn frontends(&self) -> Result<FrontendList, InspectError> {
-        let list = self.queue.ask(Request::Frontends).await??;
-        Ok(list.counted(&service_counts::by_name(&self.services)?))
+    pub async fn frontends(
+        &self,
+        is_wanted: impl Fn(&InspectedFrontend) -> bool,
+    ) -> Result<FrontendList, InspectError> {
+        let seen = reader::all(&self.access(), |_, seen| wanted(seen, &is_wanted)).await?;
+        self.counted(seen).await
+    }
+
+    /// The frontends in the kernel that `query` is about, and those that have its subject as a backend, by the events;
+    /// `is_wanted` chooses among them. They are read by their keys.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read, or the agent is ending.
+    pub async fn frontends_of(
+        &self,
+        query: Query,
+        is_wanted: impl Fn(&InspectedFrontend) -> bool,
+    ) -> Result<FrontendList, InspectError> {
+        let keep = |_, seen| wanted(seen, &is_wanted);
+        let seen = reader::asked(&self.access(), query, keep).await?;
+        self.counted(seen).await
+    }
+
+    /// The list of what was seen, with what was counted of the service ports.
+    async fn counted(&self, seen: BTreeMap<LiveKey, Seen>) -> Result<FrontendList, InspectError> {
+        let services = Arc::clone(&self.services);
+        spawn_blocking(move || FrontendList::of(seen).counted(&services)).await?
+    }
+
+    /// Notes that a large answer is being made, whose memory the system has back after it.
+    pub fn borrow_memory(&self) -> Borrowed {
+        self.lender.lend()
+    }
+
+    fn access(&self) -> AgentAccess {
+        AgentAccess {
+            queue: self.queue.clone(),
+            copies: Arc::clone(&self.copies),
+        }
     }
 
     /// The frontends that the events lead to, sorted by key; before the first Resync none. Nothing is read
@@ -192,16 +236,43 @@ impl Inspector {
         self.follow_now(anybody).await.map(drop)
     }
 
-    /// Returns the agent's status.
+    /// Returns the agent's status. If it is brief, the tables are not read: it has no differences, and no number of
+    /// frontends that are not translated.
     ///
     /// # Errors
     ///
     /// If the tables or the counters cannot be read, or the agent is ending.
-    pub async fn status(&self) -> Result<Status, InspectError> {
+    pub async fn status(&self, is_brief: bool) -> Result<Status, InspectError> {
         let status = self.queue.ask(Request::Status).await??;
+        let mut untranslated = BTreeSet::new();
+        let mut differences = BTreeMap::new();
+        if !is_brief {
+            let _memory = self.borrow_memory();
+            let access = self.access();
+            let read = reader::all(&access, |key, seen| {
+                match seen {
+                    Seen::Untranslated => drop(untranslated.insert(key)),
+                    _ => drop(untranslated.remove(&key)),
+                }
+                seen.difference()
+            });
+            differences = read.await?;
+        }
+        // Before the first Resync no event leads to what the tables have.
+        if !status.synced {
+            differences.clear();
+        }
         let listeners = self.reports().listeners();
         let listeners = listeners.borrow();
+        let differences = differences.into_iter();
         Ok(Status {
+            untranslated: untranslated.len() as u64,
+            differences: differences
+                .map(|(key, difference)| FrontendDifference {
+                    frontend: view_of(key),
+                    difference,
+                })
+                .collect(),
             listeners: listeners.iter().map(listener).collect(),
             take_over: self.reports().take_over(),
             local_api: self.reports().local(),
@@ -219,13 +290,19 @@ impl Inspector {
     ///
     /// If the kernel refuses, or the agent is ending.
     pub async fn dump(&self) -> Result<DumpLines, InspectError> {
-        let frontends = self.queue.ask(Request::Frontends).await??;
         let status = self.queue.ask(Request::Status).await??;
         let sockets = Sockets {
             mode: status.socket_lb.mode.name().to_owned(),
             hooks: status.socket_lb.hooks,
         };
-        DumpLines::begin(Arc::clone(&self.copies), frontends, sockets).await
+        let memory = self.borrow_memory();
+        let access = self.access();
+        let frontends = reader::all(&access, |_, seen| match seen {
+            Seen::There(frontend) => named(&frontend),
+            Seen::Missing | Seen::Untranslated | Seen::Nothing => None,
+        });
+        let frontends = frontends.await?.into_values().collect();
+        DumpLines::begin(Arc::clone(&self.copies), frontends, sockets, memory).await
     }
 
     /// Forgets the connections that are meant. Returns their number.
@@ -293,6 +370,15 @@ impl Inspector {
     /// The connections that are meant, read when they are asked for.
     pub fn connections(&self, filter: ConnectionFilter) -> ConnectionPieces {
         ConnectionPieces::of(&self.connections, filter)
+    }
+}
+
+/// Returns what was seen, unless it is a frontend that is not wanted, or nothing.
+fn wanted(seen: Seen, is_wanted: &impl Fn(&InspectedFrontend) -> bool) -> Option<Seen> {
+    match &seen {
+        Seen::There(frontend) => is_wanted(frontend).then_some(seen),
+        Seen::Missing => Some(seen),
+        Seen::Untranslated | Seen::Nothing => None,
     }
 }
 

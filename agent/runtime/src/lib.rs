@@ -7,7 +7,9 @@
 
 mod acknowledgements;
 mod agent;
+mod agent_access;
 mod aside;
+mod borrowed;
 mod circumstances;
 mod cluster_state;
 mod compare_services;
@@ -21,6 +23,7 @@ mod error;
 mod event_loop;
 mod figures;
 mod flow_meters;
+mod frontend_list;
 mod frontends;
 mod go_duration;
 mod health;
@@ -43,6 +46,7 @@ mod outcome;
 mod pairs;
 mod priority;
 mod queue;
+mod read_back;
 mod removal;
 mod reports;
 mod request;
@@ -59,6 +63,7 @@ mod waits;
 
 pub use self::{
     agent::Agent,
+    borrowed::Borrowed,
     circumstances::{Circumstances, Trigger},
     cluster_state::{ClusterMonitor, ClusterNode, ClusterState, UnreadableObject},
     consul_state::{ConsulMonitor, ConsulState, KnownGateway, StaleWatch},
@@ -68,7 +73,8 @@ pub use self::{
     event_loop::EventLoop,
     figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks, Uplinks},
     flow_meters::FlowMeters,
-    frontends::{FrontendList, InspectedFrontend},
+    frontend_list::FrontendList,
+    frontends::InspectedFrontend,
     go_duration::GoDuration,
     health::{ByFamily, FamilyHealth, Health, PATIENCE, Pending},
     health_checks::{HealthCheck, HealthCheckChange, HealthChecks},

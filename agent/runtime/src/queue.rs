@@ -19,25 +19,42 @@ use crate::{
 /// Number of requests that wait for the loop before their senders do.
 const AHEAD: usize = 16;
 
+/// Number of other requests in a row after which one that only looks at the agent has its turn.
+const IN_A_ROW: u32 = 16;
+
 /// The end of the queue at which events are put in: all that a source knows of the agent.
 #[derive(Debug, Clone)]
 pub struct EventQueue {
     requests: mpsc::Sender<Request>,
+    looks: mpsc::Sender<Request>,
     reports: Arc<Reports>,
 }
 
-/// The end of the queue that the event loop reads.
+/// The end of the queue that the event loop reads. A request that only looks at the agent waits for all others, so an
+/// event waits for one look at most.
 #[derive(Debug)]
 pub struct Requests {
     receiver: mpsc::Receiver<Request>,
+    looks: mpsc::Receiver<Request>,
+    /// Number of other requests since the last look.
+    in_a_row: u32,
 }
 
 /// A queue, both of its ends.
 pub fn queue() -> (EventQueue, Requests) {
     let (requests, receiver) = mpsc::channel(AHEAD);
-    let reports = Arc::<Reports>::default();
-    let queue = EventQueue { requests, reports };
-    (queue, Requests { receiver })
+    let (looks_sender, looks) = mpsc::channel(AHEAD);
+    let queue = EventQueue {
+        requests,
+        looks: looks_sender,
+        reports: Arc::default(),
+    };
+    let requests = Requests {
+        receiver,
+        looks,
+        in_a_row: 0,
+    };
+    (queue, requests)
 }
 
 impl EventQueue {
@@ -173,10 +190,13 @@ impl EventQueue {
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Result<T, Ending> {
         let (answer, answered) = oneshot::channel();
-        self.requests
-            .send(request(answer))
-            .await
-            .map_err(|_| Ending)?;
+        let request = request(answer);
+        let way = if request.is_look() {
+            &self.looks
+        } else {
+            &self.requests
+        };
+        way.send(request).await.map_err(|_| Ending)?;
         answered.await.map_err(|_| Ending)
     }
 }
@@ -184,7 +204,23 @@ impl EventQueue {
 impl Requests {
     /// Returns the next request; `None` when there is no sender any more.
     pub(super) async fn next(&mut self) -> Option<Request> {
-        self.receiver.recv().await
+        if self.in_a_row >= IN_A_ROW
+            && let Ok(look) = self.looks.try_recv()
+        {
+            self.in_a_row = 0;
+            return Some(look);
+        }
+        tokio::select! {
+            biased;
+            request = self.receiver.recv() => {
+                self.in_a_row = self.in_a_row.saturating_add(1);
+                request
+            }
+            Some(look) = self.looks.recv() => {
+                self.in_a_row = 0;
+                Some(look)
+            }
+        }
     }
 }
 
@@ -199,6 +235,36 @@ mod tests {
 
     use super::*;
     use crate::health::{ByFamily, Pending};
+
+    fn slack() -> Request {
+        Request::Slack
+    }
+
+    fn look() -> Request {
+        Request::Figures(oneshot::channel().0)
+    }
+
+    #[tokio::test]
+    async fn an_event_waits_for_no_look_and_looks_have_their_turn() {
+        let (queue, mut requests) = queue();
+        for _ in 0..2 {
+            queue.looks.send(look()).await.unwrap();
+        }
+        for _ in 0..AHEAD {
+            queue.requests.send(slack()).await.unwrap();
+        }
+        for number in 0..IN_A_ROW {
+            let next = requests.next().await.unwrap();
+            assert!(!next.is_look(), "look before request {number}");
+        }
+        queue.requests.send(slack()).await.unwrap();
+        let are_looks = [
+            requests.next().await.unwrap().is_look(),
+            requests.next().await.unwrap().is_look(),
+            requests.next().await.unwrap().is_look(),
+        ];
+        assert_eq!(are_looks, [true, false, true]);
+    }
 
     /// Neither the end of another change nor a new one makes a change younger.
     #[test]

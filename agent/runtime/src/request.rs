@@ -5,7 +5,7 @@ use std::{
 };
 
 use shunt_api::view::Status;
-use shunt_datapath::{DatapathError, FlowPrograms, FlowReader, StaleConnection};
+use shunt_datapath::{DatapathError, FlowPrograms, FlowReader, StaleConnection, TableError};
 use shunt_model::{EventError, Footprint, Frontend, FrontendKey, Override, Query, RendererEvent};
 use tokio::sync::oneshot;
 
@@ -14,10 +14,10 @@ use crate::{
     circumstances::Circumstances,
     error::InspectError,
     figures::Figures,
-    frontends::FrontendList,
     lookup::{following::Following, observed::Observed},
     origin::Origin,
     outcome::{Acceptance, ApplyError, ControlError},
+    read_back::piece::{Part, Piece, Ranges},
     reports::Reports,
 };
 
@@ -38,8 +38,8 @@ pub(super) enum Request {
     HostAddresses(BTreeSet<IpAddr>),
     /// A source has read much and kept little of it.
     Slack,
-    /// The frontends in the kernel.
-    Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
+    /// Some frontends in the kernel.
+    Read(Part, Ranges, oneshot::Sender<Result<Piece, TableError>>),
     /// The frontends that the events lead to, sorted by key, without a look into the kernel.
     Wanted(oneshot::Sender<Vec<(FrontendKey, Frontend)>>),
     /// Targets behind what is asked about.
@@ -69,6 +69,28 @@ pub(super) enum Request {
 }
 
 impl Request {
+    /// Returns whether this only looks at the agent. Whatever else waits comes before it.
+    pub(super) const fn is_look(&self) -> bool {
+        match self {
+            Self::Read(..)
+            | Self::Wanted(_)
+            | Self::Lookup(..)
+            | Self::Figures(_)
+            | Self::Status(_) => true,
+            Self::Event(_)
+            | Self::Ended(_)
+            | Self::HostAddresses(_)
+            | Self::Slack
+            | Self::Follow(..)
+            | Self::AreGone(..)
+            | Self::Steer(..)
+            | Self::Decide(..)
+            | Self::LoadFlows(_)
+            | Self::TellFlows(..)
+            | Self::StopFlows(_) => false,
+        }
+    }
+
     /// Returns the data that decide what this has to come after, if it is about `footprint`.
     pub(super) const fn concern(&self, footprint: Footprint) -> Concern {
         let in_order = match self {
@@ -76,7 +98,7 @@ impl Request {
             Self::Ended(_) => true,
             Self::HostAddresses(_)
             | Self::Slack
-            | Self::Frontends(_)
+            | Self::Read(..)
             | Self::Wanted(_)
             | Self::Lookup(..)
             | Self::Follow(..)

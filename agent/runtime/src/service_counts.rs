@@ -1,10 +1,10 @@
 //! Counts of each service port, for display.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use shunt_api::view::{ServiceCounters, ServiceTraffic};
 use shunt_datapath::{CountedService, ServiceCounts, Services, TrafficCounts};
-use shunt_model::ServiceId;
+use shunt_model::{BackendSet, ServiceId};
 
 use crate::error::InspectError;
 
@@ -19,9 +19,6 @@ pub struct ServiceFigures {
     pub counters: ServiceCounters,
 }
 
-/// Name of a service port: `namespace/name`, and the port's name.
-pub(super) type PortName = (String, String);
-
 /// Reads what was counted, sorted by name.
 pub(super) fn read(services: &Services) -> Result<Vec<ServiceFigures>, InspectError> {
     let counted = services
@@ -30,44 +27,41 @@ pub(super) fn read(services: &Services) -> Result<Vec<ServiceFigures>, InspectEr
     Ok(counted.into_iter().map(figures).collect())
 }
 
-/// The same by service port.
-pub(super) fn by_name(
+/// Reads what was counted of the service port that owns `set`; `None` if it is not counted.
+pub(super) fn counters_of(
     services: &Services,
-) -> Result<HashMap<PortName, ServiceCounters>, InspectError> {
-    let figures = read(services)?.into_iter();
-    Ok(figures
-        .map(|figures| {
-            let ServiceFigures {
-                service,
-                port,
-                counters,
-            } = figures;
-            ((service.to_string(), port.to_string()), counters)
-        })
-        .collect())
+    set: &BackendSet,
+) -> Result<Option<ServiceCounters>, InspectError> {
+    let counts = services.counts_of(set);
+    let counts = counts.map_err(|error| InspectError::Counters(error.into()))?;
+    Ok(counts.map(counters))
 }
 
 fn figures(counted: CountedService) -> ServiceFigures {
     let CountedService {
         service,
         port,
-        counts:
-            ServiceCounts {
-                connections,
-                refused,
-                traffic,
-            },
+        counts,
     } = counted;
-    let refused = refused.into_iter();
-    let refused = refused.map(|(counter, count)| (counter.name().to_owned(), count));
     ServiceFigures {
         service,
         port,
-        counters: ServiceCounters {
-            connections,
-            refused: refused.collect(),
-            traffic: traffic.map(shown),
-        },
+        counters: counters(counts),
+    }
+}
+
+fn counters(counts: ServiceCounts) -> ServiceCounters {
+    let ServiceCounts {
+        connections,
+        refused,
+        traffic,
+    } = counts;
+    let refused = refused.into_iter();
+    let refused = refused.map(|(counter, count)| (counter.name().to_owned(), count));
+    ServiceCounters {
+        connections,
+        refused: refused.collect(),
+        traffic: traffic.map(shown),
     }
 }
 

@@ -1,11 +1,11 @@
-//! The agent's status, assembled: here, and nowhere else.
+//! The event loop's part of the agent's status.
 
 use std::time::SystemTime;
 
 use shunt_api::view::{
-    self, Conflict, FrontendDifference, Interface, InterfaceState, LastError, LiveOverride,
-    MaglevTables, SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse,
-    Unlocated, UnreadableObject, Untranslated, Uplink, UplinkState,
+    self, Conflict, Interface, InterfaceState, LastError, LiveOverride, MaglevTables, SocketLb,
+    SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Unlocated, UnreadableObject,
+    Untranslated, Uplink, UplinkState,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -14,17 +14,16 @@ use crate::{
     agent::Agent,
     cluster_state::{self, ClusterMonitor, ClusterNode, ClusterState},
     error::InspectError,
-    frontends::FrontendList,
     held_removal::HeldRemoval,
     history::History,
     steering::{Steered, Steering},
 };
 
-/// Returns the status of `agent`, with its history.
+/// Returns the status of `agent`, with its history, without what the tables have to be read for.
 ///
 /// # Errors
 ///
-/// If the tables or the counters cannot be read.
+/// If the counters cannot be read.
 pub(super) fn assemble(
     agent: &Agent,
     history: &History,
@@ -41,7 +40,6 @@ pub(super) fn assemble(
         last_error,
     } = history;
     let (renderer, datapath) = (agent.renderer(), agent.datapath());
-    let list = FrontendList::read(agent)?;
     let counters = datapath
         .counters()
         .read()
@@ -73,12 +71,8 @@ pub(super) fn assemble(
             })
             .collect(),
         conflicts: renderer.conflicts().map(|found| conflict(&found)).collect(),
-        untranslated: list.untranslated as u64,
-        differences: if renderer.is_synced() {
-            differences(&list)
-        } else {
-            Vec::new()
-        },
+        untranslated: 0,
+        differences: Vec::new(),
         tables: tables.map(table_use).collect(),
         maglev: maglev(datapath.maglev_use()),
         unlocated: unlocated(agent),
@@ -125,21 +119,6 @@ fn unlocated(agent: &Agent) -> Vec<Unlocated> {
             address,
         })
         .collect()
-}
-
-/// Every frontend that is not as it should be, sorted.
-fn differences(list: &FrontendList) -> Vec<FrontendDifference> {
-    let differences = list.differences();
-    let shown = differences.map(|(key, difference)| FrontendDifference {
-        frontend: key,
-        difference,
-    });
-    let mut shown: Vec<_> = shown.collect();
-    shown.sort_by_key(|difference| {
-        let key = difference.frontend;
-        (key.address, key.port, key.protocol.to_string())
-    });
-    shown
 }
 
 fn source(state: ClusterState) -> Source {

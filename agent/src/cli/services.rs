@@ -10,7 +10,7 @@ use clap::Args;
 use shunt_api::{
     message::join_services,
     proto::{ServicesRequest, ServicesResponse, StatusRequest},
-    view::{Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
+    view::{self, Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
 use tonic::transport::Channel;
 
@@ -71,10 +71,11 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
         output,
         socket: SocketArgs { socket },
     } = args;
+    let filter = filter.into();
     with_agent(socket, async |channel| {
         watch
             .follow(*output != ListFormat::Json, async || {
-                let found = ask(channel.clone(), filter).await?;
+                let found = ask(channel.clone(), &filter).await?;
                 Ok((
                     move |out: &mut BufWriter<StdoutLock<'static>>| {
                         let Found { live, .. } = &found;
@@ -93,14 +94,16 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
     })
 }
 
-async fn ask(channel: Channel, filter: &FrontendFilter) -> Result<Found> {
+async fn ask(channel: Channel, filter: &view::FrontendFilter) -> Result<Found> {
     let status = inspection(channel.clone())
-        .status(StatusRequest {})
+        .status(StatusRequest { brief: true })
         .await
         .map_err(|status| refused(&status))?;
     let Status { socket_lb, .. } = understood(status.into_inner().try_into())?;
     let mut pieces = inspection(channel)
-        .services(ServicesRequest {})
+        .services(ServicesRequest {
+            filter: Some(filter.clone().into()),
+        })
         .await
         .map_err(|status| refused(&status))?
         .into_inner();
@@ -109,6 +112,7 @@ async fn ask(channel: Channel, filter: &FrontendFilter) -> Result<Found> {
         join_services(&mut listed, piece);
     }
     let ServicesResponse { frontends, missing } = listed;
+    // An agent of an earlier version sends all of them.
     let mut live: Vec<Frontend> = Vec::new();
     for frontend in frontends {
         let frontend = understood(frontend.try_into())?;

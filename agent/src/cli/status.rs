@@ -69,7 +69,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
         watch
             .follow(matches!(output, OutputFormat::Table), async || {
                 let response = inspection(channel.clone())
-                    .status(StatusRequest {})
+                    .status(StatusRequest { brief: false })
                     .await
                     .map_err(|status| refused(&status))?;
                 let status: Status = understood(response.into_inner().try_into())?;

@@ -9,6 +9,7 @@ mod agent;
 mod change;
 mod cold;
 mod followers;
+mod inspection;
 mod local_readers;
 mod lookup;
 mod maglev;
@@ -43,6 +44,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     maglev::run(bench)?;
     stale_sockets::run(bench)?;
     lookup::run(bench)?;
+    inspection::run(bench)?;
     followers::run(bench)?;
     local_readers::run(bench)?;
     rules::run(bench)

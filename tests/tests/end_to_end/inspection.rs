@@ -1,6 +1,12 @@
 //! The views of the agent and of the kernel.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use shunt_tests::{PinDir, Transport, addresses, wait_until};
@@ -279,4 +285,43 @@ fn what_someone_else_does_to_the_tables_is_shown() {
     world.apply(&snapshot);
     assert_eq!(differences(&world), (Vec::new(), String::new()));
     assert_eq!(shunt(&["services", "--nonsense"], "").status, 2);
+}
+
+#[test]
+fn events_between_pieces_are_no_differences() {
+    let tables = ["--max-backends", "4096", "--max-slots", "16384"];
+    let Some(mut world) = World::with_flags(&tables) else {
+        return;
+    };
+    // Each frontend is a piece by itself.
+    let many = |network: u8| {
+        let mut service = Service::new(Transport::Tcp);
+        for number in 0..1000_u16 {
+            let [high, low] = number.to_be_bytes();
+            service = service.backend(([10, network, high, low], SERVED).into());
+        }
+        service
+    };
+    world.add(&many(9));
+    let socket = world.agent.socket().to_owned();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut looks = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let status = shunt_at(&socket, &["status", "-o", "json"], "").json();
+                assert_eq!(status["differences"], json!([]));
+                let ran = shunt_at(&socket, &["services", "-o", "json"], "");
+                assert_eq!(ran.errors, "");
+                assert_eq!(ran.json().as_array().unwrap().len(), 4);
+                looks += 1;
+            }
+            looks
+        });
+        for round in 0..60 {
+            world.update(&many(9 + round % 2));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(looking.join().unwrap() > 0, "nobody has looked");
+    });
 }

@@ -168,3 +168,25 @@ fn the_command_follows_an_address() {
     world.agent.stop().unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(2));
 }
+
+#[test]
+fn a_lookup_finds_what_only_the_kernel_has() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.add(&Service::new(Transport::Tcp).backend(world.backend("pod-a")));
+    let mut tables = crate::pinned::Tables::open(&world.pins);
+    let (known, foreign) = ([203, 0, 113, 7, 0, 80, 6, 0], [9, 9, 9, 9, 0, 80, 6, 0]);
+    let index = tables.frontends.get(&known, 0).unwrap();
+    tables.frontends.insert(foreign, index, 0).unwrap();
+    let found = world.shunt(&["lookup", "9.9.9.9:80", "-o", "json"]);
+    let found = found.json();
+    assert_eq!(found["kind"], json!("Unknown"));
+    let frontends = found["frontends"].as_array().unwrap();
+    assert_eq!(frontends.len(), 1, "{found}");
+    assert_eq!(frontends[0]["difference"], json!("unknown"));
+    // An entry that is not as events lead to is still found by its backend.
+    let pod = world.backend("pod-a").to_string();
+    let found = world.shunt(&["lookup", &pod, "-o", "json"]).json();
+    assert_eq!(found["backend_of"].as_array().unwrap().len(), 4, "{found}");
+}

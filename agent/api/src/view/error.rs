@@ -30,6 +30,12 @@ pub enum BadFilter {
          10.1.0.0/16, [fd00::1]:80"
     )]
     NotAPlace(String),
+    /// The text is no address.
+    #[error("`{0}` is not an IP address")]
+    Address(String),
+    /// There is no such kind of frontend.
+    #[error("`{0}` is no kind of frontend")]
+    FrontendKind(String),
     /// There is no such port.
     #[error("{0} is no port")]
     Port(u32),

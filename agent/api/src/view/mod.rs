@@ -9,6 +9,7 @@ mod federation;
 mod flow_event;
 mod flow_filter;
 mod frontend;
+mod frontend_filter;
 mod listener;
 mod local_api;
 mod lookup;
@@ -37,6 +38,7 @@ pub use self::{
     flow_event::{FlowEvent, FlowKind, FlowPacket, one_in},
     flow_filter::FlowFilter,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
+    frontend_filter::FrontendFilter,
     listener::Listener,
     local_api::LocalApi,
     lookup::{

@@ -50,6 +50,10 @@ impl<F: Family, T: Tables<F>> Tables<F> for Counted<T> {
         self.tables.frontends()
     }
 
+    fn frontend(&self, key: FrontendKey<F>) -> Result<Option<u32>, TableError> {
+        self.tables.frontend(key)
+    }
+
     fn cell(&self, frontend: u32) -> Cell {
         self.tables.cell(frontend)
     }

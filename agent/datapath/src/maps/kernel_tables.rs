@@ -101,6 +101,14 @@ impl<F: FromIp> Tables<F> for KernelTables<F> {
             .map_err(|error| kernel_error("reading the frontends table", error))
     }
 
+    fn frontend(&self, key: FrontendKey<F>) -> Result<Option<u32>, TableError> {
+        match self.frontends.get(&Raw(key), 0) {
+            Ok(index) => Ok(Some(index)),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(kernel_error("reading the frontends table", error)),
+        }
+    }
+
     fn cell(&self, frontend: u32) -> Cell {
         Cell::from_word(self.cells.read(frontend))
     }

@@ -1,6 +1,7 @@
 //! Tables in plain memory: what everything above the kernel is tested on, without root.
 
 use std::{
+    cell,
     collections::{HashMap, HashSet},
     io,
 };
@@ -25,6 +26,8 @@ pub struct MemoryTables<F: Family> {
     pub backends: Vec<Backend<F>>,
     /// Source ranges: prefix length in bits, and the range.
     pub source_ranges: HashSet<(u32, SourceRange<F>)>,
+    /// Number of entries that were read.
+    pub reads: cell::Cell<usize>,
     /// Number of writes.
     pub writes: usize,
     /// Number of waits for a grace period.
@@ -45,9 +48,14 @@ impl<F: Family> MemoryTables<F> {
             slots: vec![Slot::default(); slots as usize],
             backends: vec![bytemuck::Zeroable::zeroed(); backends as usize],
             source_ranges: HashSet::new(),
+            reads: cell::Cell::default(),
             writes: 0,
             waits: 0,
         }
+    }
+
+    fn count_reads(&self, entries: usize) {
+        self.reads.set(self.reads.get() + entries);
     }
 
     /// The backends that a new connection to `key` may get, each with its weight: what a packet
@@ -73,19 +81,28 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
     }
 
     fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError> {
+        self.count_reads(self.frontends.len());
         let frontends = self.frontends.iter();
         Ok(frontends.map(|(key, index)| (*key, *index)).collect())
     }
 
+    fn frontend(&self, key: FrontendKey<F>) -> Result<Option<u32>, TableError> {
+        self.count_reads(1);
+        Ok(self.frontends.get(&key).copied())
+    }
+
     fn cell(&self, frontend: u32) -> Cell {
+        self.count_reads(1);
         self.cells[frontend as usize]
     }
 
     fn slot(&self, index: u32) -> Slot {
+        self.count_reads(1);
         self.slots[index as usize]
     }
 
     fn backend(&self, index: u32) -> Backend<F> {
+        self.count_reads(1);
         self.backends[index as usize]
     }
 
@@ -131,6 +148,7 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
     }
 
     fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError> {
+        self.count_reads(self.source_ranges.len());
         Ok(self.source_ranges.iter().copied().collect())
     }
 

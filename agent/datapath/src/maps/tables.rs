@@ -30,6 +30,13 @@ pub trait Tables<F: Family> {
     /// If the kernel refuses to read.
     fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError>;
 
+    /// Returns the index of the frontend with this key, from any writer, which may be any; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    fn frontend(&self, key: FrontendKey<F>) -> Result<Option<u32>, TableError>;
+
     /// The cell of the frontend with this index.
     fn cell(&self, frontend: u32) -> Cell;
 

@@ -142,6 +142,21 @@ impl TableCopies {
         Ok(roles.collect())
     }
 
+    /// Returns the keys of the table of this name, one right after the other; nothing if there is no such table. An
+    /// entry that comes or goes meanwhile may be there or not.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn keys(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut tables = self.tables.iter();
+        let Some(table) = tables.find(|table| table.name == name) else {
+            return Ok(Vec::new());
+        };
+        let (keys, _) = batch::read(table.descriptor.as_fd(), table.size, table.count as usize)?;
+        Ok(keys)
+    }
+
     /// Copies the table with this number; `None` if there is none. What changes meanwhile may be there as
     /// it was, or as it is.
     ///

@@ -23,7 +23,11 @@ use crate::{
     publish::{
         maglev::{MaglevUse, ReadyTables, Recipe},
         publisher::{Publisher, change::Change},
-        read_back::{self, LiveFrontend},
+        read_back::{
+            self, LiveFrontend, Reader,
+            key::LiveKey,
+            sources::{SourceRanges, source_ranges},
+        },
         services::Services,
     },
 };
@@ -327,6 +331,26 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         Ok(frontends)
     }
 
+    /// Reads single frontends, with these source ranges.
+    pub fn reader<'a>(&'a self, ranges: &'a SourceRanges) -> LiveReader<'a, A, B> {
+        LiveReader {
+            v4: Reader::new(self.v4.tables(), &ranges.v4),
+            v6: Reader::new(self.v6.tables(), &ranges.v6),
+        }
+    }
+
+    /// The source ranges that the tables have, from any writer.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read.
+    pub fn source_ranges(&self) -> Result<SourceRanges, TableError> {
+        Ok(SourceRanges {
+            v4: source_ranges(self.v4.tables().source_ranges()?),
+            v6: source_ranges(self.v6.tables().source_ranges()?),
+        })
+    }
+
     /// Returns whether the tables hold no frontend from any writer.
     ///
     /// # Errors
@@ -348,6 +372,30 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
 
     const fn writes(&self) -> u64 {
         self.v4.writes() + self.v6.writes()
+    }
+}
+
+/// Reads frontends one by one.
+#[derive(Debug)]
+pub struct LiveReader<'a, A, B> {
+    v4: Reader<'a, V4, A>,
+    v6: Reader<'a, V6, B>,
+}
+
+impl<A: Tables<V4>, B: Tables<V6>> LiveReader<'_, A, B> {
+    /// Reads the frontend with this key; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    pub fn frontend(&mut self, key: &LiveKey) -> Result<Option<LiveFrontend>, TableError> {
+        if let Some(key) = key.entry() {
+            return self.v4.frontend(key);
+        }
+        match key.entry() {
+            Some(key) => self.v6.frontend(key),
+            None => Ok(None),
+        }
     }
 }
 

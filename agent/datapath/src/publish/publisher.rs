@@ -62,6 +62,8 @@ pub(crate) struct Publisher<F: Family, T> {
     maglev: HashMap<Recipe, Arc<MaglevTable>>,
     /// Tables that need not be made for the change that is at hand.
     ready: ReadyTables,
+    /// True if any frontend was to have a table since the publisher began.
+    uses_maglev: bool,
     /// True if a table was given up, or did not fit.
     wants_tables: bool,
     /// True if the current change makes no new table.
@@ -114,6 +116,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             owners: Owners::default(),
             maglev: HashMap::new(),
             ready: ReadyTables::default(),
+            uses_maglev: false,
             wants_tables: false,
             without_tables: false,
             owed: 0,
@@ -220,6 +223,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// The Maglev tables, and whose do not fit.
     pub(crate) fn maglev_use(&self) -> MaglevUse {
+        if !self.uses_maglev {
+            return MaglevUse::default();
+        }
         let groups = self.groups.iter();
         let is_without = |group: &Group<F::Address>| {
             let mut slices = group.slices.iter();

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use ipnet::IpNet;
-use shunt_common::{Cell, FrontendKey as TableKey, Slot, SourceRange, fill_slots, maglev::Header};
+use shunt_common::{Cell, Family, FrontendKey as TableKey, Slot, V4, fill_slots, maglev::Header};
 
 use shunt_model::{Backend, Frontend, Scopes};
 
@@ -18,10 +18,12 @@ use crate::{
 
 pub(crate) mod key;
 mod selection;
+pub(crate) mod sources;
 
 use self::{
     key::LiveKey,
     selection::{LiveSelection, LiveTable, shares},
+    sources::{Sources, source_ranges},
 };
 
 /// A frontend in the kernel's tables.
@@ -59,6 +61,30 @@ impl LiveFrontend {
         self.cell.has(Cell::THIS_NODE_ONLY)
     }
 
+    /// Returns whether the clients that may use it are limited, for packets of whatever kind.
+    pub fn has_source_ranges(&self) -> bool {
+        let others = [&self.this_node, &self.with_draining];
+        self.cell.has(Cell::RANGES)
+            || others
+                .into_iter()
+                .flatten()
+                .any(|other| other.has_source_ranges())
+    }
+
+    /// Takes an entry in that belongs to it: some packets find that in its place. Returns whether it does.
+    fn takes(&mut self, next: &mut Self) -> bool {
+        let belongs = next.scope > 0 && self.scope == 0 && next.key == self.key;
+        if belongs {
+            let place = if next.scope == TableKey::<V4>::THIS_NODE {
+                &mut self.this_node
+            } else {
+                &mut self.with_draining
+            };
+            *place = Some(Box::new(next.clone()));
+        }
+        belongs
+    }
+
     /// Returns whether packets see exactly `wanted`.
     pub fn is(&self, wanted: &Frontend) -> bool {
         let slice = Slice {
@@ -93,86 +119,100 @@ impl LiveFrontend {
 ///
 /// If the frontend table cannot be read.
 pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, TableError> {
-    let capacity = tables.capacity();
-    let mut slices = HashMap::new();
-    let mut sources = read_sources(tables)?;
-    let mut frontends: Vec<LiveFrontend> = tables
-        .frontends()?
-        .into_iter()
-        .map(|(key, index)| {
-            let known = index < capacity.frontends;
-            let cell = if known {
-                tables.cell(index)
-            } else {
-                Cell::default()
-            };
-            let slice = Extent::of(cell);
-            let slice = slices
-                .entry(slice)
-                .or_insert_with(|| read_slice(tables, slice));
-            LiveFrontend {
-                key: LiveKey {
-                    address: F::ip(key.address),
-                    port: u16::from_be(key.port),
-                    protocol: key.protocol,
-                },
-                backends: Arc::clone(&slice.backends),
-                shares: Arc::clone(&slice.shares),
-                connections: Arc::clone(&slice.connections),
-                refused: slice.refused,
-                affinity_timeout: slice.affinity_timeout,
-                sources: if cell.has(Cell::RANGES) {
-                    let list = u8::from(cell.has(Cell::SECOND_RANGES));
-                    sources.remove(&key.scoped(list)).unwrap_or_default()
-                } else {
-                    Vec::new()
-                },
-                this_node: None,
-                with_draining: None,
-                cell,
-                scope: key.scope,
-                selection: Arc::clone(&slice.selection),
-                sound: known && slice.sound,
-            }
-        })
+    let sources = source_ranges(tables.source_ranges()?);
+    let mut reader = Reader::new(tables, &sources);
+    let entries = tables.frontends()?.into_iter();
+    let mut frontends: Vec<LiveFrontend> = entries
+        .map(|(key, index)| reader.entry(key, index))
         .collect();
     frontends.sort_by_key(|frontend| (frontend.key.order(), frontend.scope));
-    frontends.dedup_by(|next, frontend| {
-        let belongs = next.scope > 0 && frontend.scope == 0 && next.key == frontend.key;
-        if belongs {
-            let place = if next.scope == TableKey::<F>::THIS_NODE {
-                &mut frontend.this_node
-            } else {
-                &mut frontend.with_draining
-            };
-            *place = Some(Box::new(next.clone()));
-        }
-        belongs
-    });
+    frontends.dedup_by(|next, frontend| frontend.takes(next));
     Ok(frontends)
 }
 
-/// The source ranges by frontend, the scope showing which list it is, each list sorted. What is
-/// no range is left out.
-fn read_sources<F: FromIp, T: Tables<F>>(
-    tables: &T,
-) -> Result<HashMap<TableKey<F>, Vec<IpNet>>, TableError> {
-    let mut sources: HashMap<_, Vec<IpNet>> = HashMap::new();
-    for (bits, range) in tables.source_ranges()? {
-        let length = bits.checked_sub(SourceRange::<F>::FRONTEND_BITS);
-        let length = length.and_then(|length| u8::try_from(length).ok());
-        let network = length.map(|length| IpNet::new(F::ip(range.client), length));
-        if let Some(Ok(network)) = network {
-            sources.entry(range.frontend).or_default().push(network);
+/// Reads frontends of one family, with these source ranges. Frontends of one slice share what was read of it.
+#[derive(Debug)]
+pub(crate) struct Reader<'a, F: Family, T> {
+    tables: &'a T,
+    sources: &'a Sources<F>,
+    slices: HashMap<Extent, LiveSlice>,
+}
+
+impl<'a, F: FromIp, T: Tables<F>> Reader<'a, F, T> {
+    pub(crate) fn new(tables: &'a T, sources: &'a Sources<F>) -> Self {
+        Self {
+            tables,
+            sources,
+            slices: HashMap::new(),
         }
     }
-    for list in sources.values_mut() {
-        list.sort();
+
+    /// Reads the frontend with this key; `None` if there is none. Entries of it for some packets alone are no frontend
+    /// of their own, as no packet finds them without it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    pub(crate) fn frontend(
+        &mut self,
+        key: TableKey<F>,
+    ) -> Result<Option<LiveFrontend>, TableError> {
+        let Some(index) = self.tables.frontend(key)? else {
+            return Ok(None);
+        };
+        let mut frontend = self.entry(key, index);
+        for scope in [TableKey::<F>::THIS_NODE, TableKey::<F>::WITH_DRAINING] {
+            let key = key.scoped(scope);
+            if let Some(index) = self.tables.frontend(key)? {
+                let mut other = self.entry(key, index);
+                frontend.takes(&mut other);
+            }
+        }
+        Ok(Some(frontend))
     }
-    Ok(sources)
+
+    /// Reads one entry, whose index may be any.
+    fn entry(&mut self, key: TableKey<F>, index: u32) -> LiveFrontend {
+        let Self {
+            tables,
+            sources,
+            slices,
+        } = self;
+        let known = index < tables.capacity().frontends;
+        let cell = if known {
+            tables.cell(index)
+        } else {
+            Cell::default()
+        };
+        let slice = Extent::of(cell);
+        let slice = slices
+            .entry(slice)
+            .or_insert_with(|| read_slice(*tables, slice));
+        LiveFrontend {
+            key: LiveKey::of(&key),
+            backends: Arc::clone(&slice.backends),
+            shares: Arc::clone(&slice.shares),
+            connections: Arc::clone(&slice.connections),
+            refused: slice.refused,
+            affinity_timeout: slice.affinity_timeout,
+            sources: if cell.has(Cell::RANGES) {
+                let list = u8::from(cell.has(Cell::SECOND_RANGES));
+                sources.get(&key.scoped(list)).cloned().unwrap_or_default()
+            } else {
+                Vec::new()
+            },
+            this_node: None,
+            with_draining: None,
+            cell,
+            scope: key.scope,
+            selection: Arc::clone(&slice.selection),
+            sound: known && slice.sound,
+        }
+    }
 }
 
 /// Contents of the slots of a slice.
+#[derive(Debug)]
 struct LiveSlice {
     backends: Arc<[Backend]>,
     shares: Arc<[u32]>,

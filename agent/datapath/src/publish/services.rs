@@ -16,7 +16,7 @@ use std::{
 use shunt_common::{ServiceNumber, registry};
 use tracing::warn;
 
-use shunt_model::ServiceId;
+use shunt_model::{BackendSet, ServiceId};
 
 use crate::{
     maps::{
@@ -144,6 +144,19 @@ impl Services {
             }
         }
         Ok(counted)
+    }
+
+    /// Returns the counts of the service port that owns `set`; `None` if it is not counted.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    pub fn counts_of(&self, set: &BackendSet) -> io::Result<Option<ServiceCounts>> {
+        let directory = self.lock();
+        let known = directory.known.get(&GroupKey::of(set).whole());
+        known
+            .map(|known| directory.table.counts(known.number.index()))
+            .transpose()
     }
 
     /// The numbers of the service ports, each with the service and the port's name.

@@ -11,6 +11,7 @@ pub(crate) mod concern;
 pub(crate) mod delta;
 pub(crate) mod endpoint;
 pub(crate) mod interest;
+pub(crate) mod keys;
 pub(crate) mod membership;
 pub(crate) mod ports;
 pub(crate) mod query;

@@ -1,6 +1,11 @@
 //! Claims of services to frontends, and their age.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    ops::Bound::{Excluded, Unbounded},
+    sync::Arc,
+};
 
 use crate::{
     protocol::Protocol,
@@ -61,28 +66,55 @@ impl Claim {
 
 /// For each frontend the services that claim it, in the order of [`Age`]: the first one has it.
 #[derive(Debug, Default)]
-pub(crate) struct Claims(BTreeMap<(FrontendKey, Age), Arc<ServiceId>>);
+pub(crate) struct Claims {
+    all: BTreeMap<(FrontendKey, Age), Arc<ServiceId>>,
+    /// Frontends with several claims.
+    contended: BTreeSet<FrontendKey>,
+    /// Numbers of frontends, of IPv4 and of IPv6.
+    frontends: [usize; 2],
+}
 
 impl Claims {
     /// Enters a claim.
     pub(super) fn insert(&mut self, key: FrontendKey, age: Age, service: &Arc<ServiceId>) {
-        self.0.insert((key, age), Arc::clone(service));
+        let is_claimed = self.of(key).next().is_some();
+        if self.all.insert((key, age), Arc::clone(service)).is_some() {
+            return;
+        }
+        if is_claimed {
+            self.contended.insert(key);
+        } else {
+            self.frontends[family(&key)] += 1;
+        }
     }
 
     /// Takes a claim back.
     pub(super) fn remove(&mut self, key: FrontendKey, age: Age) {
-        self.0.remove(&(key, age));
+        if self.all.remove(&(key, age)).is_none() {
+            return;
+        }
+        let left = self.of(key).take(2).count();
+        if left == 0 {
+            self.frontends[family(&key)] -= 1;
+        } else if left == 1 {
+            self.contended.remove(&key);
+        }
+    }
+
+    /// Returns the number of frontends that are claimed, of IPv4 and of IPv6.
+    pub(super) const fn frontends(&self) -> [usize; 2] {
+        self.frontends
     }
 
     /// The services that claim a frontend, its holder first.
     pub(crate) fn of(&self, key: FrontendKey) -> impl Iterator<Item = (Age, &Arc<ServiceId>)> {
-        self.0
+        self.all
             .range((key, Age::MIN)..=(key, Age::MAX))
             .map(|((_, age), service)| (*age, service))
     }
 
     /// The claimed frontends at an address, each with its holder.
-    pub(super) fn at(
+    pub(crate) fn at(
         &self,
         address: IpAddr,
     ) -> impl Iterator<Item = (FrontendKey, &Arc<ServiceId>)> {
@@ -102,34 +134,42 @@ impl Claims {
             port: 0,
             protocol: Protocol::Tcp,
         };
-        self.0
+        self.all
             .range((first, Age::MIN)..)
             .map(|((key, _), service)| (*key, service))
             .take_while(move |(key, _)| key.address == address)
     }
 
-    /// Every claimed frontend with its holder, sorted.
-    pub(super) fn holders(&self) -> impl Iterator<Item = (FrontendKey, &Arc<ServiceId>)> {
+    /// The claimed frontends behind `after`, or all of them, each with its holder, sorted.
+    pub(super) fn holders(
+        &self,
+        after: Option<FrontendKey>,
+    ) -> impl Iterator<Item = (FrontendKey, &Arc<ServiceId>)> {
         let mut last = None;
-        self.0
-            .iter()
+        let start = after.map_or(Unbounded, |key| Excluded((key, Age::MAX)));
+        self.all
+            .range((start, Unbounded))
             .map(|((key, _), service)| (*key, service))
             .filter(move |(key, _)| last.replace(*key) != Some(*key))
     }
 
     /// Every claim that waits for another one to go.
     pub(super) fn conflicts(&self) -> impl Iterator<Item = Conflict> {
-        let mut held = None;
-        self.0
-            .iter()
-            .filter_map(move |((key, age), service)| match held {
-                Some((held, first, holder)) if held == key => {
-                    Some(Conflict::new(*key, (holder, first), (service, *age)))
-                }
-                _ => {
-                    held = Some((key, *age, service));
-                    None
-                }
+        self.contended.iter().flat_map(|key| {
+            let mut claims = self.of(*key);
+            let holder = claims.next();
+            claims.filter_map(move |(age, service)| {
+                let (first, holder) = holder?;
+                Some(Conflict::new(*key, (holder, first), (service, age)))
             })
+        })
+    }
+}
+
+/// The place of a frontend's family.
+const fn family(key: &FrontendKey) -> usize {
+    match key.address {
+        IpAddr::V4(_) => 0,
+        IpAddr::V6(_) => 1,
     }
 }

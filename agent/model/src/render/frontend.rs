@@ -50,6 +50,14 @@ pub enum FrontendKind {
 }
 
 impl FrontendKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [
+        Self::ClusterIp,
+        Self::ExternalIp,
+        Self::LoadBalancerIp,
+        Self::NodePort,
+    ];
+
     /// The name as it is shown and written: `ClusterIP`, `NodePort`, `ExternalIP`, `LoadBalancerIP`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,6 +115,16 @@ pub struct Frontend {
     pub with_draining: Option<Arc<Frontend>>,
     /// The clients that may use it, of its own address family, sorted; empty: everyone.
     pub sources: Arc<[IpNet]>,
+}
+
+impl Frontend {
+    /// Returns whether its connections are dropped because no backend of this node takes any, although others may.
+    pub fn lacks_local_endpoints(&self) -> bool {
+        let mut backends = self.backends.backends.iter();
+        self.policy == TrafficPolicy::Local
+            && self.refusal == Refusal::Drop
+            && backends.all(|backend| backend.weight == 0)
+    }
 }
 
 /// The part of a service port's backends that a set is of. A backend has one weight, so sets of different parts share

@@ -20,6 +20,7 @@ pub(crate) mod health_check_ports;
 pub(crate) mod locations;
 pub(crate) mod members;
 pub(crate) mod nodes;
+mod notable;
 pub(crate) mod options;
 pub(crate) mod plan;
 pub(crate) mod port_sets;

@@ -306,12 +306,32 @@ impl Renderer {
 
     /// Every frontend, sorted by key.
     pub fn frontends(&self) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
-        self.state.frontends()
+        self.state.frontends(None)
+    }
+
+    /// The frontends behind `after`, or all of them, sorted by key.
+    pub fn frontends_after(
+        &self,
+        after: Option<FrontendKey>,
+    ) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
+        self.state.frontends(after)
     }
 
     /// One frontend.
     pub fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
         self.state.frontend(key)
+    }
+
+    /// Returns the number of frontends, of IPv4 and of IPv6.
+    pub const fn frontend_counts(&self) -> [usize; 2] {
+        self.state.claims.frontends()
+    }
+
+    /// The frontends that [lack local endpoints](Frontend::lacks_local_endpoints).
+    pub fn frontends_without_local_endpoints(
+        &self,
+    ) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
+        self.state.without_local()
     }
 
     /// Returns the service's kind of address there; `None` if no service has it, or only for NodePorts. One that is a

@@ -21,6 +21,7 @@ use crate::{
         locations::Atlas,
         members::Members,
         nodes::NodeAddresses,
+        notable::Notable,
         options::RenderOptions,
         plan::{Plan, WorkloadPlan},
         residents::Residents,
@@ -52,6 +53,8 @@ pub(crate) struct State {
     pub(crate) atlas: Atlas,
     /// The services that have an address behind them.
     pub(crate) members: Members,
+    /// Services and frontends that need attention.
+    notable: Notable,
     /// Workloads at addresses that are no service's.
     pub(crate) residents: Residents,
     /// The ports where nodes answer for the health of services.
@@ -79,6 +82,7 @@ impl State {
             cluster_nodes: ClusterNodes::default(),
             atlas: Atlas::default(),
             members: Members::default(),
+            notable: Notable::default(),
             residents: Residents::default(),
             health_checks: HealthCheckPorts::default(),
             overrides: Overrides::default(),
@@ -119,6 +123,7 @@ impl State {
                 [&old, &new].map(|entry| entry.as_ref().map(|entry| &*entry.service));
             self.followers.replace(before, after);
             self.members.replace(&id, before, after);
+            self.notable.replace(&id, old.as_ref(), new.as_ref());
             if let Some(old) = old {
                 for (key, age, _) in old.claimed() {
                     self.claims.remove(key, age);
@@ -163,11 +168,24 @@ impl State {
         self.revision += 1;
     }
 
-    /// Every frontend, sorted by key.
-    pub(super) fn frontends(&self) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
+    /// The frontends behind `after`, or all of them, sorted by key.
+    pub(super) fn frontends(
+        &self,
+        after: Option<FrontendKey>,
+    ) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
         self.claims
-            .holders()
+            .holders(after)
             .filter_map(|(key, id)| Some((key, self.services.get(id)?.frontend(key)?)))
+    }
+
+    /// The frontends that lack local endpoints.
+    pub(super) fn without_local(&self) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
+        let claims = self.notable.without_local();
+        claims.filter_map(|(key, id)| {
+            let (_, holder) = self.claims.of(key).next()?;
+            let frontend = self.services.get(id)?.frontend(key)?;
+            (holder == id).then_some((key, frontend))
+        })
     }
 
     /// Returns whether the service port that has the frontend at `key` has this endpoint.
@@ -194,7 +212,7 @@ impl State {
 
     /// The endpoints elsewhere of services in mode dsr whose node is not known.
     pub(super) fn unlocated(&self) -> impl Iterator<Item = (Arc<ServiceId>, IpAddr)> {
-        let services = self.services.values().filter(|entry| entry.has_dsr());
+        let services = self.notable.dsr().filter_map(|id| self.services.get(id));
         let endpoints = services.flat_map(|entry| {
             let endpoints = entry.endpoints();
             endpoints.map(move |endpoint| (&entry.service.id, endpoint))

@@ -3,6 +3,7 @@
 mod answers;
 mod endpoints;
 mod follow;
+mod keys;
 mod splits;
 mod strategies;
 mod world;

@@ -89,7 +89,23 @@ impl World {
             self.installed, rendered,
             "the changes must add up to what is rendered"
         );
+        self.check_indexes(&rendered);
         Ok(outcome)
+    }
+
+    /// Compares the indexes with a walk over all frontends.
+    fn check_indexes(&self, rendered: &BTreeMap<FrontendKey, Frontend>) {
+        let count = |is_v4| {
+            let keys = rendered.keys();
+            keys.filter(|key| key.address.is_ipv4() == is_v4).count()
+        };
+        assert_eq!(self.renderer.frontend_counts(), [count(true), count(false)]);
+        let lacking = self.renderer.frontends_without_local_endpoints();
+        let lacking: Vec<_> = lacking.map(|(key, _)| key).collect();
+        let expected = rendered.iter();
+        let expected = expected.filter(|(_, frontend)| frontend.lacks_local_endpoints());
+        let expected: Vec<_> = expected.map(|(key, _)| *key).collect();
+        assert_eq!(lacking, expected);
     }
 
     fn install(&mut self, plan: &Plan) {

@@ -111,6 +111,7 @@ impl Agent {
             live.contains(key) && !left_out.contains_key(&frontend.backends.service)
         };
         let kept: Vec<_> = frontends.iter().filter(is_kept).cloned().collect();
+        self.journal.note_all();
         if kept.len() < live.len()
             && let Err(error) = self.datapath.resync(&kept)
         {

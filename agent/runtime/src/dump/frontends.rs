@@ -8,7 +8,7 @@ use shunt_trace::{Frontend, Share};
 use crate::frontends::InspectedFrontend;
 
 /// Returns the events' view of a frontend; `None` if none leads to it.
-pub(super) fn frontend(frontend: &InspectedFrontend) -> Option<Frontend> {
+pub(crate) fn frontend(frontend: &InspectedFrontend) -> Option<Frontend> {
     let view = frontend.view();
     let split = view.split.into_iter().flat_map(|split| split.backends);
     Some(Frontend {

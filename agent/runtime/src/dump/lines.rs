@@ -8,13 +8,15 @@ use std::{
 };
 
 use shunt_datapath::{Jiffies, TableCopies, monotonic};
-use shunt_trace::{BYTE_ORDER, Collector, Dump, Hex, Node, Record, Sockets, table_records};
+use shunt_trace::{
+    BYTE_ORDER, Collector, Dump, Frontend, Hex, Node, Record, Sockets, table_records,
+};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    dump::{frontends::frontend, network::network, tables},
+    borrowed::Borrowed,
+    dump::{network::network, tables},
     error::InspectError,
-    frontends::FrontendList,
 };
 
 /// A piece has about so many bytes at most.
@@ -27,6 +29,7 @@ pub struct DumpLines {
     ready: VecDeque<Record>,
     lines: usize,
     is_over: bool,
+    _memory: Borrowed,
 }
 
 impl fmt::Debug for DumpLines {
@@ -37,15 +40,16 @@ impl fmt::Debug for DumpLines {
 
 impl DumpLines {
     /// Begins with the tables of these copies, the events' view of frontends and what is translated at the
-    /// socket.
+    /// socket. Holds `memory` until the end.
     ///
     /// # Errors
     ///
     /// If the kernel does not report the network, or the time.
     pub(crate) async fn begin(
         copies: Arc<TableCopies>,
-        frontends: FrontendList,
+        frontends: Vec<Frontend>,
         sockets: Sockets,
+        memory: Borrowed,
     ) -> Result<Self, InspectError> {
         let begun = spawn_blocking(move || {
             let mut ready = VecDeque::from([Record::Node(node(sockets)?)]);
@@ -58,14 +62,14 @@ impl DumpLines {
                 });
             ready.extend(constants);
             ready.extend(network()?);
-            let named = frontends.frontends.iter().filter_map(frontend);
-            ready.extend(named.map(Record::Frontend));
+            ready.extend(frontends.into_iter().map(Record::Frontend));
             Ok::<_, io::Error>(Self {
                 copies,
                 next: 0,
                 ready,
                 lines: 0,
                 is_over: false,
+                _memory: memory,
             })
         });
         begun.await?.map_err(InspectError::Dump)

@@ -61,7 +61,7 @@ impl EventLoop {
             Request::Event(_) | Request::Ended(_) => (!is_way_free).then(Foresight::default),
             Request::HostAddresses(_)
             | Request::Slack
-            | Request::Frontends(_)
+            | Request::Read(..)
             | Request::Wanted(_)
             | Request::Lookup(..)
             | Request::Follow(..)

@@ -63,7 +63,7 @@ impl Requests {
             Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
             Request::HostAddresses(_) => "addresses".to_owned(),
             Request::Slack => "slack".to_owned(),
-            Request::Frontends(_)
+            Request::Read(..)
             | Request::Wanted(_)
             | Request::Lookup(..)
             | Request::Follow(..)

@@ -18,7 +18,7 @@ use shunt_api::{
         LookupResponse, MonitorRequest, MonitorResponse, ServicesRequest, ServicesResponse,
         StatusRequest, StatusResponse, WatchRequest, WatchResponse, inspection_server::Inspection,
     },
-    view::{self, ProtocolNumber},
+    view::{self, FrontendFilter, ProtocolNumber},
 };
 use shunt_model::{Delta, FrontendKind, Protocol, Query, ServiceId, Subject};
 use shunt_runtime::{FrontendList, InspectedFrontend, Inspector, Observed};
@@ -44,11 +44,20 @@ impl InspectionService {
         Self { inspector }
     }
 
-    async fn frontends(&self) -> Result<FrontendList, Status> {
-        self.inspector
-            .frontends()
-            .await
-            .map_err(|error| unreadable(&error))
+    /// The frontends that the filter takes, and those that are missing.
+    async fn filtered(&self, filter: &FrontendFilter) -> Result<FrontendList, Status> {
+        let inspector = &self.inspector;
+        let takes = |frontend: &InspectedFrontend| frontend.is_taken(filter);
+        let list = match filter.service() {
+            Some(id) => {
+                let query = Query::service(Arc::new(id), None, None);
+                inspector.frontends_of(query, takes).await
+            }
+            None => inspector.frontends(takes).await,
+        };
+        let mut list = list.map_err(|error| unreadable(&error))?;
+        list.missing.retain(|key| filter.takes_missing(key));
+        Ok(list)
     }
 }
 
@@ -58,27 +67,30 @@ impl Inspection for InspectionService {
 
     async fn services(
         &self,
-        _request: Request<ServicesRequest>,
+        request: Request<ServicesRequest>,
     ) -> Result<Response<Self::ServicesStream>, Status> {
-        let FrontendList {
-            frontends,
-            missing,
-            untranslated: _,
-        } = self.frontends().await?;
+        let ServicesRequest { filter } = request.into_inner();
+        let filter = meant(filter)?;
+        let memory = self.inspector.borrow_memory();
+        let FrontendList { frontends, missing } = self.filtered(&filter).await?;
         let missing = missing.into_iter().map(Into::into).collect();
         // The rest is made into messages only when the client has taken what came before.
-        let frontends = frontends.into_iter().map(|frontend| frontend.view().into());
+        let frontends = frontends.into_iter().map(move |frontend| {
+            let _held = &memory;
+            frontend.view().into()
+        });
         let pieces = message::services_pieces(missing, frontends).map(Ok);
         Ok(Response::new(Box::pin(stream::iter(pieces))))
     }
 
     async fn status(
         &self,
-        _request: Request<StatusRequest>,
+        request: Request<StatusRequest>,
     ) -> Result<Response<StatusResponse>, Status> {
+        let StatusRequest { brief } = request.into_inner();
         let status = self
             .inspector
-            .status()
+            .status(brief)
             .await
             .map_err(|error| unreadable(&error))?;
         Ok(Response::new(status.into()))
@@ -134,28 +146,34 @@ impl Inspection for InspectionService {
         let query = query(&ip, port, protocol, service)?;
         let Observed { generation, answer } =
             self.inspector.lookup(query.clone()).await.map_err(ending)?;
-        let FrontendList {
-            frontends, missing, ..
-        } = self.frontends().await?;
+        let asks_at = |key: view::FrontendKey| {
+            asks(&query, SocketAddr::new(key.address, key.port), key.protocol)
+        };
+        let is_there = |frontend: &InspectedFrontend| {
+            asks_at(frontend.key()) || asks_of_service(&query, frontend)
+        };
+        let has_it_behind = |frontend: &InspectedFrontend| {
+            let protocol = frontend.key().protocol;
+            let mut backends = frontend.backends().iter();
+            backends
+                .any(|backend| asks(&query, SocketAddr::new(backend.ip, backend.port), protocol))
+        };
+        let is_wanted =
+            |frontend: &InspectedFrontend| is_there(frontend) || has_it_behind(frontend);
+        // Before the first Resync no event leads to the frontends in the kernel.
+        let list = match generation {
+            0 => self.inspector.frontends(is_wanted).await,
+            _ => self.inspector.frontends_of(query.clone(), is_wanted).await,
+        };
+        let FrontendList { frontends, missing } = list.map_err(|error| unreadable(&error))?;
         let chosen = |is_chosen: &dyn Fn(&InspectedFrontend) -> bool| {
             let chosen = frontends.iter().filter(|frontend| is_chosen(frontend));
             chosen.map(|frontend| frontend.view().into()).collect()
         };
-        let asks_at = |key: view::FrontendKey| {
-            asks(&query, SocketAddr::new(key.address, key.port), key.protocol)
-        };
         let missing = missing.into_iter().filter(|key| asks_at(*key));
         let whole = LookupResponse {
-            frontends: chosen(&|frontend| {
-                asks_at(frontend.key()) || asks_of_service(&query, frontend)
-            }),
-            backend_of: chosen(&|frontend| {
-                let protocol = frontend.key().protocol;
-                let mut backends = frontend.backends().iter();
-                backends.any(|backend| {
-                    asks(&query, SocketAddr::new(backend.ip, backend.port), protocol)
-                })
-            }),
+            frontends: chosen(&is_there),
+            backend_of: chosen(&has_it_behind),
             missing: missing.map(Into::into).collect(),
             answer: Some(message::answer(generation, &answer)),
         };

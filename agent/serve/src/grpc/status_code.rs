@@ -45,6 +45,7 @@ pub(crate) fn unreadable(error: &InspectError) -> Status {
     match error {
         InspectError::Ending(error) => ending(*error),
         InspectError::Tables(_)
+        | InspectError::Listing(_)
         | InspectError::Counters(_)
         | InspectError::Connections(_)
         | InspectError::Dump(_)

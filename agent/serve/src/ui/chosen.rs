@@ -89,7 +89,7 @@ impl ChosenBackends {
             return Arc::clone(&look.found);
         }
         let begun = Instant::now();
-        match timeout(PATIENCE, inspector.frontends()).await {
+        match timeout(PATIENCE, inspector.frontends(|_| true)).await {
             Ok(Ok(list)) => look.note(chosen(&list), begun, begun.elapsed()),
             Ok(Err(error)) => debug!(%error, "the backends' connections are not seen"),
             Err(_) => debug!("the event loop has no time for the backends' connections"),

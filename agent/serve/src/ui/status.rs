@@ -1,5 +1,5 @@
-//! The agent's status. For that the event loop reads the tables back, so that it is asked for no more often
-//! than a person can read, however many clients there are.
+//! The agent's status. All tables are read back for it, so it is read no more often than a person can read, however many
+//! clients there are.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ impl LastStatus {
         {
             return Ok(status.clone());
         }
-        let status = json!(inspector.status().await?);
+        let status = json!(inspector.status(false).await?);
         *last = Some((Instant::now(), status.clone()));
         Ok(status)
     }

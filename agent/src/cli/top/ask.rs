@@ -166,12 +166,12 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
         None => channel.insert(connect(socket).await?).clone(),
     };
     let status = inspection(channel.clone())
-        .status(StatusRequest {})
+        .status(StatusRequest { brief: true })
         .await
         .map_err(|status| refused(&status))?;
     let status: Status = understood(status.into_inner().try_into())?;
     let mut pieces = inspection(channel.clone())
-        .services(ServicesRequest {})
+        .services(ServicesRequest { filter: None })
         .await
         .map_err(|status| refused(&status))?
         .into_inner();
@@ -179,6 +179,7 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
     while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
         join_services(&mut listed, piece);
     }
+    let absent = listed.missing.len();
     let frontends = listed.frontends.into_iter();
     let frontends = frontends.map(|frontend| understood(frontend.try_into()));
     let frontends: Vec<Frontend> = frontends.collect::<Result<_>>()?;
@@ -193,7 +194,8 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
     } else {
         None
     };
-    Ok(Sample::of(at, status, &frontends, connections.as_deref()))
+    let connections = connections.as_deref();
+    Ok(Sample::of(at, status, &frontends, absent, connections))
 }
 
 async fn list(channel: Channel) -> Result<Vec<Connection>> {

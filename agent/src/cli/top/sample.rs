@@ -74,14 +74,19 @@ pub(super) struct BackendUse {
 }
 
 impl Sample {
-    /// Returns the sample of the agent's answers. The connections are missing if they were not listed.
+    /// Returns the sample of the agent's answers: a brief status, and the frontends beside the number of those that the
+    /// kernel lacks. The connections are missing if they were not listed.
     pub(super) fn of(
         at: Instant,
         status: Status,
         frontends: &[Frontend],
+        absent: usize,
         connections: Option<&[Connection]>,
     ) -> Self {
         let mut services: BTreeMap<ServicePort, Counted> = BTreeMap::new();
+        let differing = frontends.iter();
+        let differing = differing.filter(|frontend| frontend.difference.is_some());
+        let differences = differing.count() + absent;
         let mut ports: HashMap<(IpAddr, u16, u8), ServicePort> = HashMap::new();
         for frontend in frontends {
             let name = |text: &Option<String>| text.as_ref().map(|text| Escaped(text).to_string());
@@ -115,7 +120,7 @@ impl Sample {
         }
         Self {
             at,
-            troubles: troubles(&status),
+            troubles: troubles(&status, differences),
             version: status.version,
             uptime_seconds: status.uptime_seconds,
             services,
@@ -171,8 +176,9 @@ impl Counted {
     }
 }
 
-/// Returns the problems that an operator has to know before the numbers.
-fn troubles(status: &Status) -> Vec<String> {
+/// Returns the problems that an operator has to know before the numbers. Before the first Resync frontends differ only
+/// because no event is known.
+fn troubles(status: &Status, differences: usize) -> Vec<String> {
     let mut troubles: Vec<String> = Vec::new();
     if !status.synced {
         troubles.push("no Resync came yet: the kernel translates what it did before".to_owned());
@@ -186,10 +192,9 @@ fn troubles(status: &Status) -> Vec<String> {
             number = held.number
         ));
     }
-    if !status.differences.is_empty() {
-        let count = status.differences.len();
+    if status.synced && differences > 0 {
         troubles.push(format!(
-            "{count} frontends are not in the kernel as the events say: `shunt status`"
+            "{differences} frontends are not in the kernel as the events say: `shunt status`"
         ));
     }
     if !status.conflicts.is_empty() {

@@ -174,6 +174,7 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
         let (plain, others): (Vec<_>, Vec<_>) = wanted
             .iter()
             .partition(|(_, frontend)| frontend.backends.maglev.is_none());
+        publisher.uses_maglev |= !others.is_empty();
         let mut owed = Owed::of(&others);
         for (key, frontend) in plain.into_iter().chain(others) {
             publisher.owed = owed.slots;

@@ -1,11 +1,14 @@
 //! The keys that frontends have in the kernel's tables, from any writer.
 
-use std::{fmt, net::IpAddr};
+use std::{cmp::Ordering, fmt, net::IpAddr};
 
+use shunt_common::FrontendKey as TableKey;
 use shunt_model::{FrontendKey, Protocol};
 
+use crate::maps::family::FromIp;
+
 /// The key of an entry of a frontend table. Ordered as [`FrontendKey`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LiveKey {
     /// The frontend's address.
     pub address: IpAddr,
@@ -16,6 +19,25 @@ pub struct LiveKey {
 }
 
 impl LiveKey {
+    /// The frontend of an entry of a family's table, of whatever scope.
+    pub(crate) fn of<F: FromIp>(key: &TableKey<F>) -> Self {
+        Self {
+            address: F::ip(key.address),
+            port: u16::from_be(key.port),
+            protocol: key.protocol,
+        }
+    }
+
+    /// The key of its entry in a family's table; `None` if it is of the other family.
+    pub(crate) fn entry<F: FromIp>(&self) -> Option<TableKey<F>> {
+        let Self {
+            address,
+            port,
+            protocol,
+        } = *self;
+        Some(TableKey::new(F::address(address)?, port.to_be(), protocol))
+    }
+
     /// The frontend with this key, if there can be one.
     pub fn frontend(&self) -> Option<FrontendKey> {
         let Self {
@@ -38,6 +60,18 @@ impl LiveKey {
             Protocol::from_number(self.protocol),
             self.protocol,
         )
+    }
+}
+
+impl Ord for LiveKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for LiveKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

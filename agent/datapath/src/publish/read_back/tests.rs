@@ -128,3 +128,45 @@ fn an_entry_of_no_known_protocol_is_listed() {
     assert_eq!(found[0].key.frontend(), None);
     assert_eq!(found.len(), 2);
 }
+
+#[test]
+fn one_frontend_is_read_without_a_walk_as_all_of_them_are() {
+    let mut publisher = Publisher::new(MemoryTables::new(Capacity {
+        frontends: 1024,
+        slots: 4096,
+        backends: 4096,
+    }));
+    let wanted: Vec<_> = (0..1000)
+        .map(|port| {
+            let mut frontend = frontend();
+            Arc::make_mut(&mut frontend.backends).port = format!("p{port}").into();
+            let address = u32::from_ne_bytes([192, 168, 16, 10]);
+            (
+                TableKey::<V4>::new(address, (port + 1_u16).to_be(), TCP),
+                frontend,
+            )
+        })
+        .collect();
+    let published: Vec<_> = wanted
+        .iter()
+        .map(|(key, frontend)| (*key, frontend))
+        .collect();
+    publisher.publish(&published, &[]).unwrap();
+    let tables = publisher.tables();
+    let all = read(tables).unwrap();
+    let before = tables.reads.get();
+    let none = Sources::<V4>::new();
+    let (key, frontend) = &wanted[500];
+    let found = Reader::new(tables, &none).frontend(*key).unwrap().unwrap();
+    // Three keys, a cell, and two slots with their backends.
+    assert_eq!(tables.reads.get() - before, 8);
+    assert!(found.is(frontend));
+    assert_eq!(format!("{found:?}"), format!("{:?}", all[500]));
+    let absent = TableKey::<V4>::new(7, 7, TCP);
+    assert!(
+        Reader::new(tables, &none)
+            .frontend(absent)
+            .unwrap()
+            .is_none()
+    );
+}

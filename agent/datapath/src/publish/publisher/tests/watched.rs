@@ -74,6 +74,10 @@ impl Tables<V4> for Watched {
         self.inner.frontends()
     }
 
+    fn frontend(&self, key: FrontendKey<V4>) -> Result<Option<u32>, TableError> {
+        self.inner.frontend(key)
+    }
+
     fn cell(&self, frontend: u32) -> Cell {
         self.inner.cell(frontend)
     }
