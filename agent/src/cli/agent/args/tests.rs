@@ -1,5 +1,7 @@
 //! Each flag's value on its way to where it acts.
 
+mod rows;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
@@ -12,6 +14,7 @@ use shunt_datapath::{DatapathOptions, Families};
 use tempfile::TempDir;
 use tokio::{runtime, sync::watch};
 
+use self::rows::{ELSEWHERE, ROWS, Row, SHORT};
 use super::*;
 use crate::cli::flags::addresses::Addresses;
 
@@ -24,293 +27,8 @@ struct Line {
 /// The settings of an agent by where they act, as text.
 type Settings = BTreeMap<&'static str, String>;
 
-/// A flag with its value, and behind it other flags that it needs; the setting that it changes; and the setting's text
-/// with the value. `DIR` is a folder of the test.
-struct Row(&'static str, &'static str, &'static str);
-
-const ROWS: &[Row] = &[
-    Row("--events=/run/events", "events", "/run/events"),
-    Row("--kubernetes", "cluster", "Some(KubernetesOptions"),
-    Row(
-        "--kubeconfig=/etc/k --kubernetes",
-        "cluster",
-        "kubeconfig: Some(\"/etc/k\")",
-    ),
-    Row(
-        "--kube-apiserver=https://a --kubernetes",
-        "cluster",
-        "url: Some(\"https://a\")",
-    ),
-    Row(
-        "--master=https://a --kubernetes",
-        "cluster",
-        "url: Some(\"https://a\")",
-    ),
-    Row(
-        "--hostname-override=n7 --kubernetes",
-        "cluster",
-        "node_name: \"n7\"",
-    ),
-    Row(
-        "--service-proxy-name=own --kubernetes",
-        "cluster",
-        "proxy_name: Some(\"own\")",
-    ),
-    Row(
-        "--nodeport-addresses=10.9.0.0/16 --kubernetes",
-        "cluster",
-        "10.9.0.0/16",
-    ),
-    Row(
-        "--forwarding-annotation=false --kubernetes",
-        "cluster",
-        "forwarding_by_annotation: false",
-    ),
-    Row(
-        "--protect-host-ports=false --kubernetes",
-        "cluster",
-        "protects_host_ports: false",
-    ),
-    Row(
-        "--remote-node-ports --kubernetes",
-        "cluster",
-        "remote_node_ports: true",
-    ),
-    Row(
-        "--lookup-pods=node --kubernetes",
-        "cluster",
-        "lookup_pods: Node",
-    ),
-    Row(
-        "--linkerd-cluster-domain=example --kubernetes",
-        "cluster",
-        "cluster_domain: \"example\"",
-    ),
-    Row(
-        "--consul=http://192.0.2.7:8500 --consul-config=DIR/consul.toml",
-        "consul",
-        "192.0.2.7",
-    ),
-    Row(
-        "--consul-config=DIR/consul.toml --consul",
-        "consul",
-        "ConsulSource",
-    ),
-    Row(
-        "--consul-node=n7 --consul --consul-config=DIR/consul.toml",
-        "consul",
-        "\"n7\"",
-    ),
-    Row(
-        "--consul-token-file=DIR/token --consul --consul-config=DIR/consul.toml",
-        "consul",
-        "DIR/token",
-    ),
-    Row(
-        "--consul-settle=77s --consul --consul-config=DIR/consul.toml",
-        "consul",
-        "77s",
-    ),
-    Row(
-        "--consul-state=DIR/kept.json --consul --consul-config=DIR/consul.toml",
-        "consul",
-        "DIR/kept.json",
-    ),
-    Row("--socket=/run/x.sock", "socket", "/run/x.sock"),
-    Row("--interface=veth*", "interfaces", "veth*"),
-    Row(
-        "--exclude-interface=docker0",
-        "excluded interfaces",
-        "docker0",
-    ),
-    Row("--node-ip=192.0.2.7", "node addresses", "192.0.2.7"),
-    Row(
-        "--local-backend-weight=7",
-        "balancing",
-        "local_backend_weight: 7",
-    ),
-    Row(
-        "--external-selection=maglev",
-        "balancing",
-        "external_selection: Maglev",
-    ),
-    Row("--maglev-entries-per-backend=700", "balancing", "700"),
-    Row("--forwarding=dsr", "balancing", "forwarding: Dsr"),
-    Row(
-        "--forwarding=dsr --kubernetes",
-        "cluster",
-        "forwarding: Dsr",
-    ),
-    Row(
-        "--dsr-lower-mss=false",
-        "dsr",
-        "dsr_lower_mss: Switch(false)",
-    ),
-    Row("--dsr-source-range=10.77.0.0/16", "dsr", "10.77.0.0/16"),
-    Row("--pod-cidr=10.77.0.0/16", "pod ranges", "10.77.0.0/16"),
-    Row(
-        "--detect-local-mode=BridgeInterface --pod-bridge-interface=cni0",
-        "pods",
-        "Bridge(\"cni0\")",
-    ),
-    Row(
-        "--pod-bridge-interface=cni0 --detect-local-mode=BridgeInterface",
-        "pods",
-        "Bridge(\"cni0\")",
-    ),
-    Row(
-        "--pod-interface-name-prefix=cali --detect-local-mode=InterfaceNamePrefix",
-        "pods",
-        "Prefix(\"cali\")",
-    ),
-    Row("--cluster-cidr=10.77.0.0/16", "pods", "10.77.0.0/16"),
-    Row("--hairpin-ip=169.254.7.7", "hairpin", "169.254.7.7"),
-    Row("--snat-ip=192.0.2.7", "SNAT addresses", "192.0.2.7"),
-    Row(
-        "--snat-ports=2000-2006",
-        "SNAT ports",
-        "first: 2000, count: 7",
-    ),
-    Row("--reject-rate=77", "reject rate", "77"),
-    Row("--max-client-share=77", "client share", "Some(77)"),
-    Row("--redirect", "redirect", "true"),
-    Row("--xdp=generic", "XDP", "mode: Generic"),
-    Row("--xdp-interface=bond0", "XDP", "bond0"),
-    Row("--masquerade-all", "masquerade all", "true"),
-    Row("--take-over=off", "take over", "Off"),
-    Row("--guard", "guard", "guard: true"),
-    Row("--answer-echo=false", "guard", "echo: false"),
-    Row("--socket-lb=all", "sockets", "mode: All, required: true"),
-    Row(
-        "--cgroup=/sys/fs/x",
-        "sockets",
-        "cgroup: Some(\"/sys/fs/x\")",
-    ),
-    Row(
-        "--iptables-localhost-nodeports=false",
-        "loopback NodePorts",
-        "false",
-    ),
-    Row(
-        "--protect-node-ports",
-        "sockets",
-        "protect_node_ports: true",
-    ),
-    Row("--terminate-tcp", "sockets", "terminate_tcp: true"),
-    Row("--ip-families=ipv6", "families", "ipv4: false, ipv6: true"),
-    Row("--ip-families=ipv6", "HTTP", "families: [V6]"),
-    Row("--packet-log=debug", "packet log", "Debug"),
-    Row("--log-format=json", "log", "Json"),
-    Row(
-        "--log-filter=shunt_datapath=trace",
-        "log",
-        "shunt_datapath=trace",
-    ),
-    Row("--overrides=DIR/own.json", "steering", "DIR/own.json"),
-    Row("--max-removal=77", "removal", "Some(77)"),
-    Row("--max-frontends=77", "sizes", "frontends: 77,"),
-    Row("--max-slots=77", "sizes", "slots: 77,"),
-    Row("--max-backends=77", "sizes", "backends: 77,"),
-    Row("--max-conntrack=77", "sizes", "conntrack: 77,"),
-    Row("--max-affinity=77", "sizes", "affinity: 77,"),
-    Row("--max-source-ranges=77", "sizes", "source_ranges: 77,"),
-    Row("--max-fragments=77", "sizes", "fragments: 77,"),
-    Row("--max-services=77", "sizes", "services: 77 "),
-    Row(
-        "--conntrack-tcp-timeout-established=77s",
-        "timeouts",
-        "tcp_established: 77,",
-    ),
-    Row(
-        "--conntrack-tcp-timeout-close-wait=77s",
-        "timeouts",
-        "tcp_closing: 77,",
-    ),
-    Row(
-        "--conntrack-tcp-timeout-closed=77s",
-        "timeouts",
-        "tcp_closed: 77,",
-    ),
-    Row(
-        "--conntrack-tcp-timeout-time-wait=77s",
-        "timeouts",
-        "tcp_time_wait: 77,",
-    ),
-    Row("--conntrack-udp-timeout=77s", "timeouts", "udp: 77,"),
-    Row(
-        "--conntrack-udp-timeout-stream=77s",
-        "timeouts",
-        "udp_stream: 77,",
-    ),
-    Row("--conntrack-scan-interval=77s", "scan interval", "77s"),
-    Row(
-        "--healthz-bind-address=192.0.2.7:77",
-        "HTTP",
-        "health: Some(192.0.2.7:77)",
-    ),
-    Row(
-        "--metrics-bind-address=192.0.2.7:77",
-        "HTTP",
-        "metrics: Some(192.0.2.7:77)",
-    ),
-    Row(
-        "--probe-bind-address=192.0.2.7:77",
-        "HTTP",
-        "probes: Some(192.0.2.7:77)",
-    ),
-    Row("--bind-address-hard-fail", "HTTP", "hard_fail: true"),
-    Row("--count-service-traffic", "service traffic", "true"),
-    Row("--service-metrics=false", "HTTP", "shows_services: false"),
-    Row(
-        "--linkerd-api=unix:DIR/linkerd",
-        "APIs",
-        "LinkerdPlace(Some",
-    ),
-    Row(
-        "--linkerd-opaque-ports=77 --linkerd-api=unix:DIR/linkerd",
-        "APIs",
-        "PortRange { first: 77, last: 77 }",
-    ),
-    Row(
-        "--linkerd-cluster-domain=example --linkerd-api=unix:DIR/linkerd",
-        "APIs",
-        "cluster_domain: \"example\"",
-    ),
-    Row("--ui=unix:DIR/ui", "APIs", "UiPlace(Some"),
-    Row(
-        "--ui-host=page.example --ui=unix:DIR/ui",
-        "APIs",
-        "page.example",
-    ),
-    Row(
-        "--ui-token-file=DIR/token --ui=unix:DIR/ui",
-        "APIs",
-        "token: Some",
-    ),
-    Row("--pin-dir=/sys/fs/bpf/x", "pins", "/sys/fs/bpf/x"),
-    Row("--no-pin", "pins", "None"),
-];
-
-/// Flags without a setting that can be shown before the agent runs. Each has an end-to-end test.
-const ELSEWHERE: [&str; 14] = [
-    "federation-datacenter",
-    "federation-gateway",
-    "federation-listen",
-    "federation-primary",
-    "federation-read-only",
-    "federation-state",
-    "federation-token-file",
-    "linkerd-api-remote",
-    "local-address",
-    "local-any-http-check",
-    "local-api",
-    "local-frontends",
-    "local-services",
-    "local-state",
-];
-
-/// The settings of an agent with these flags, as `serve` makes them.
-async fn settings(words: &[String]) -> Result<Settings> {
+/// The settings of an agent with these flags, as `serve` makes them. The folder has its files.
+async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
     let line = ["agent".to_owned()]
         .into_iter()
         .chain(words.iter().cloned());
@@ -347,7 +65,10 @@ async fn settings(words: &[String]) -> Result<Settings> {
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
-    let (steering, max_removal) = (operator.steering(&socket), operator.max_removal);
+    let (steering, max_removal) = (
+        operator.steering(&folder.join("socket")),
+        operator.max_removal,
+    );
     let (families, table_sizes) = (families.families(), sizes.table_sizes());
     let pods = detect_local.detection(&node.pod_cidrs, redirect, families);
     let (wanted, excluded) = interfaces.sets();
@@ -410,16 +131,25 @@ async fn settings(words: &[String]) -> Result<Settings> {
 /// A folder with files that flags name.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in [("consul.toml", ""), ("token", "secret\n")] {
+    for (name, text) in [
+        ("consul.toml", ""),
+        ("token", "0123456789abcdef\n"),
+        ("tokens", "dc2 0123456789abcdef\n"),
+    ] {
         fs::write(folder.path().join(name), text).unwrap();
     }
+    fs::create_dir(folder.path().join("services")).unwrap();
     folder
 }
 
 /// The words of a row.
 fn words(text: &str, folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
-    let words = text.split(' ').filter(|word| !word.is_empty());
+    let mut text = text.to_owned();
+    for (short, long) in SHORT {
+        text = text.replace(short, long);
+    }
+    let words = text.split_whitespace();
     words.map(|word| word.replace("DIR", folder)).collect()
 }
 
@@ -434,7 +164,7 @@ fn each_flags_value_arrives_where_it_acts() {
         let shown = |text: &str| {
             let folder = folder();
             let words = words(text, folder.path());
-            let settings = runtime.block_on(settings(&words))?;
+            let settings = runtime.block_on(settings(&words, folder.path()))?;
             anyhow::Ok(settings[setting].replace(folder.path().to_str().unwrap(), "DIR"))
         };
         let with = shown(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
