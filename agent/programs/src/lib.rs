@@ -30,6 +30,8 @@ extern crate aya_ebpf as aya_log_ebpf;
 mod calls;
 mod programs;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod way;
 
 pub use aya_ebpf::{

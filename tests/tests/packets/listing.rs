@@ -1,6 +1,10 @@
 //! A loaded program as the kernel runs it: its functions and what they call.
 
-use std::{collections::HashMap, fs, io, os::fd::AsRawFd as _, os::fd::BorrowedFd};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs, io,
+    os::fd::{AsRawFd as _, BorrowedFd},
+};
 
 use nix::libc;
 
@@ -13,6 +17,8 @@ const EXIT: u8 = 0x95;
 const LOAD_WIDE: u8 = 0x18;
 const JUMP: u8 = 0x05;
 const JUMP_FAR: u8 = 0x06;
+/// `BPF_STX | BPF_ATOMIC | BPF_DW`.
+const ATOMIC: u8 = 0xdb;
 /// The classes of jumps.
 const CLASS: u8 = 0x07;
 const CLASS_JUMP: u8 = 0x05;
@@ -61,6 +67,10 @@ struct Attributes {
     info: u64,
 }
 
+/// `BPF_ADD`, an atomic addition without a result, and `BPF_CMPXCHG`.
+pub(crate) const ADD: i32 = 0;
+pub(crate) const COMPARE_EXCHANGE: i32 = 0xf1;
+
 /// Effect of an instruction on the way through its function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -84,6 +94,9 @@ pub(crate) struct Listing {
     pub names: Vec<String>,
     /// Begin of each function.
     pub begins: Vec<usize>,
+    /// Atomic operations on words of 64 bits, by their places: each with its number, as [`ADD`] and
+    /// [`COMPARE_EXCHANGE`].
+    pub atomics: Vec<(usize, i32)>,
     /// All instructions; of one that takes two places the second is [`Step::Next`].
     pub steps: Vec<Step>,
 }
@@ -134,11 +147,15 @@ impl Listing {
             found[0]
         };
         let mut steps = Vec::with_capacity(code.len());
+        let mut atomics = Vec::new();
         let mut is_second = false;
         for (place, instruction) in code.iter().enumerate() {
             let [operation, registers, low, high, immediate @ ..] = *instruction;
             let offset = isize::from(i16::from_le_bytes([low, high]));
             let immediate = i32::from_le_bytes(immediate);
+            if operation == ATOMIC && !is_second {
+                atomics.push((place, immediate));
+            }
             let target = |by: isize| (place + 1).checked_add_signed(by).unwrap();
             let step = match operation {
                 _ if is_second => Step::Next,
@@ -158,8 +175,21 @@ impl Listing {
         Self {
             names: names.collect(),
             begins,
+            atomics,
             steps,
         }
+    }
+
+    /// The names of the functions that have this atomic operation.
+    pub(crate) fn functions_with(&self, operation: i32) -> BTreeSet<&str> {
+        let found = self.atomics.iter().filter(|(_, other)| *other == operation);
+        let name_at = |place: usize| {
+            let numbers = 0..self.begins.len();
+            let before = numbers.filter(|number| self.begins[*number] <= place);
+            let function = before.max_by_key(|number| self.begins[*number]);
+            function.map(|number| &*self.names[number])
+        };
+        found.filter_map(|(place, _)| name_at(*place)).collect()
     }
 
     /// The number of the function with this name.

@@ -6,6 +6,7 @@ mod address;
 mod admission;
 mod affinity;
 mod any_packet;
+mod atomics;
 mod broken_headers;
 mod budget;
 mod client_share;

@@ -235,7 +235,18 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::{path::Path, process::Command};
+
+    use nix::{
+        net::if_::if_nametoindex,
+        sched::{CloneFlags, unshare},
+    };
+    use tokio::{runtime, time::timeout};
+
     use super::*;
+
+    /// The time that a busy machine may take to report a route and to list all.
+    const SOON: Duration = Duration::from_secs(50);
 
     fn message(kind: u16, family: i32, bytes: &[(usize, u8)]) -> Vec<u8> {
         let mut message = vec![0; 32];
@@ -291,5 +302,60 @@ mod tests {
             *uplinks.borrow(),
             crate::attach::default_routes::interfaces().unwrap()
         );
+    }
+
+    /// Changes the interfaces of the calling thread's network namespace.
+    #[track_caller]
+    fn ip(arguments: &str) {
+        let status = Command::new("ip").args(arguments.split(' ')).status();
+        assert!(status.unwrap().success(), "ip {arguments}");
+    }
+
+    /// Follows the uplinks of a new network namespace while it gets a default route of one family.
+    fn a_default_route_makes_an_uplink(address: &str, route: &str) {
+        if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+            eprintln!("skipped: it needs root");
+            return;
+        }
+        ip("link add up0 type veth peer name far0");
+        ip("link set far0 up");
+        ip("link set up0 up");
+        ip(address);
+        let mut uplinks = follow(BTreeSet::new()).unwrap();
+        assert_eq!(*uplinks.borrow(), BTreeSet::new());
+        ip(route);
+        let expected = BTreeSet::from([if_nametoindex("up0").unwrap()]);
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let found = uplinks.wait_for(|found| *found == expected);
+            timeout(SOON, found).await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_default_route_of_either_family_alone_makes_an_uplink() {
+        let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
+        for (is_there, address, route) in [
+            (
+                true,
+                "-4 address add 192.0.2.1/24 dev up0",
+                "-4 route add default via 192.0.2.2 dev up0",
+            ),
+            (
+                has_ipv6,
+                "-6 address add 2001:db8::1/64 dev up0 nodad",
+                "-6 route add default via 2001:db8::2 dev up0",
+            ),
+        ] {
+            if !is_there {
+                continue;
+            }
+            // The thread ends with its namespace.
+            let test = thread::spawn(|| a_default_route_makes_an_uplink(address, route));
+            test.join().unwrap();
+        }
     }
 }

@@ -32,6 +32,8 @@ pub struct MemoryTables<F: Family> {
     pub writes: usize,
     /// Number of waits for a grace period.
     pub waits: usize,
+    /// True if the next waits fail.
+    pub refuses_to_wait: bool,
 }
 
 impl<F: Family> MemoryTables<F> {
@@ -51,6 +53,7 @@ impl<F: Family> MemoryTables<F> {
             reads: cell::Cell::default(),
             writes: 0,
             waits: 0,
+            refuses_to_wait: false,
         }
     }
 
@@ -165,6 +168,12 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
     }
 
     fn wait_for_readers(&mut self) -> Result<(), TableError> {
+        if self.refuses_to_wait {
+            return Err(TableError::Kernel {
+                call: "waiting for a grace period",
+                source: io::ErrorKind::Interrupted.into(),
+            });
+        }
         self.waits += 1;
         Ok(())
     }

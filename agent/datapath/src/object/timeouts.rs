@@ -122,6 +122,46 @@ mod tests {
     }
 
     #[test]
+    fn each_time_is_that_of_its_phases() {
+        let timeouts = Timeouts {
+            tcp_syn_sent: 113,
+            tcp_syn_recv: 101,
+            tcp_new: 102,
+            tcp_established: 103,
+            tcp_closing: 104,
+            tcp_closed: 105,
+            tcp_time_wait: 106,
+            udp: 107,
+            udp_stream: 108,
+            sctp_new: 109,
+            sctp_established: 110,
+            sctp_closing: 111,
+            sctp_closed: 112,
+        };
+        // 64 Hz: a tick is a second.
+        let ticks = timeouts.in_ticks(Rate { hz: 64 });
+        for (phase, seconds) in [
+            (Phase::SynSent, 113),
+            (Phase::SynReceived, 101),
+            (Phase::PickedUp, 102),
+            (Phase::Established, 103),
+            (Phase::Closing, 104),
+            (Phase::Closed, 105),
+            (Phase::TimeWait, 106),
+            (Phase::Unreplied, 107),
+            (Phase::Replied, 107),
+            (Phase::Lasting, 108),
+            (Phase::SctpOpening, 109),
+            (Phase::SctpEstablished, 110),
+            (Phase::SctpClosing, 111),
+            (Phase::SctpClosed, 112),
+        ] {
+            assert_eq!(ticks.of(phase), seconds, "{phase:?}");
+        }
+        assert_eq!(ticks.shortest, 101);
+    }
+
+    #[test]
     fn the_longest_of_the_times_of_a_connection_that_opens_counts_for_its_halves() {
         let timeouts = Timeouts {
             tcp_syn_sent: 10,

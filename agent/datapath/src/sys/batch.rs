@@ -219,3 +219,91 @@ pub(crate) fn read(
     }
     Ok((keys, values))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        os::fd::{AsFd as _, OwnedFd},
+    };
+
+    use super::*;
+    use crate::sys::new_map::NewMap;
+
+    /// `BPF_MAP_TYPE_HASH` and `BPF_MAP_TYPE_ARRAY` of `linux/bpf.h`.
+    const HASH: u32 = 1;
+    const ARRAY: u32 = 2;
+
+    const SIZE: EntrySize = EntrySize { key: 4, value: 8 };
+
+    /// Number of entries: two pieces, and the begin of a third.
+    const COUNT: usize = 2 * PIECE + 100;
+
+    type Entries = BTreeMap<u32, u64>;
+
+    fn new_table(kind: u32) -> io::Result<OwnedFd> {
+        let map = NewMap {
+            kind,
+            key_size: SIZE.key as u32,
+            value_size: SIZE.value as u32,
+            count: COUNT as u32,
+            flags: 0,
+            inner: 0,
+        };
+        map.create()
+    }
+
+    /// A table with all its entries; `None` if none can be made.
+    fn full_table(kind: u32) -> Option<(OwnedFd, Entries)> {
+        let table = match new_table(kind) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                eprintln!("skipped: it needs root");
+                return None;
+            }
+            made => made.unwrap(),
+        };
+        let entries: Entries = (0..COUNT as u32)
+            .map(|key| (key, u64::from(key) * 3 + 1))
+            .collect();
+        let keys: Vec<u32> = entries.keys().copied().collect();
+        let values: Vec<u64> = entries.values().copied().collect();
+        insert(table.as_fd(), &keys, &values).unwrap();
+        Some((table, entries))
+    }
+
+    /// The entries of a table, but for zeros.
+    fn entries(table: &OwnedFd) -> Entries {
+        let (keys, values) = read(table.as_fd(), SIZE, COUNT).unwrap();
+        let (keys, values) = (keys.as_chunks().0, values.as_chunks().0);
+        assert_eq!(keys.len(), values.len());
+        let keys = keys.iter().map(|key| u32::from_ne_bytes(*key));
+        let values = values.iter().map(|value| u64::from_ne_bytes(*value));
+        keys.zip(values).filter(|(_, value)| *value != 0).collect()
+    }
+
+    #[test]
+    fn a_table_of_several_pieces_is_read_and_copied_whole() {
+        for kind in [HASH, ARRAY] {
+            let Some((table, expected)) = full_table(kind) else {
+                return;
+            };
+            assert!(entries(&table) == expected, "type {kind}: read");
+            let copied = new_table(kind).unwrap();
+            copy(table.as_fd(), copied.as_fd(), SIZE, COUNT).unwrap();
+            assert!(entries(&copied) == expected, "type {kind}: copied");
+        }
+    }
+
+    #[test]
+    fn no_more_entries_are_copied_than_there_is_room_for() {
+        const ROOM: usize = PIECE + 5;
+
+        let Some((table, mut expected)) = full_table(ARRAY) else {
+            return;
+        };
+        let copied = new_table(ARRAY).unwrap();
+        copy(table.as_fd(), copied.as_fd(), SIZE, ROOM).unwrap();
+        expected.retain(|key, _| *key < ROOM as u32);
+        assert!(entries(&copied) == expected);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, OwnedFd},
     sync::OnceLock,
 };
 
@@ -10,12 +10,12 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 use thiserror::Error;
 use tracing::info;
 
+use crate::sys::new_map::NewMap;
+
 /// `MEMBARRIER_CMD_GLOBAL` of `linux/membarrier.h`.
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 
-/// `BPF_MAP_CREATE`, `BPF_MAP_UPDATE_ELEM`, `BPF_MAP_TYPE_ARRAY` and `BPF_MAP_TYPE_ARRAY_OF_MAPS`
-/// of `linux/bpf.h`.
-const BPF_MAP_CREATE: libc::c_long = 0;
+/// `BPF_MAP_UPDATE_ELEM`, `BPF_MAP_TYPE_ARRAY` and `BPF_MAP_TYPE_ARRAY_OF_MAPS` of `linux/bpf.h`.
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_ARRAY_OF_MAPS: u32 = 12;
@@ -120,18 +120,6 @@ struct MapInMap {
     inner: OwnedFd,
 }
 
-/// The part of `union bpf_attr` that `BPF_MAP_CREATE` needs.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct CreateAttributes {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-    inner_map_fd: u32,
-}
-
 /// The part of `union bpf_attr` that `BPF_MAP_UPDATE_ELEM` uses.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -145,20 +133,16 @@ struct UpdateAttributes {
 
 impl MapInMap {
     fn new() -> io::Result<Self> {
-        let create = |map_type, inner_map_fd| {
-            let created = bpf(
-                BPF_MAP_CREATE,
-                &CreateAttributes {
-                    map_type,
-                    key_size: 4,
-                    value_size: 4,
-                    max_entries: 1,
-                    map_flags: 0,
-                    inner_map_fd,
-                },
-            )?;
-            // SAFETY: the call returns a file descriptor that has no other owner.
-            Ok::<_, io::Error>(unsafe { OwnedFd::from_raw_fd(created) })
+        let create = |kind, inner| {
+            let map = NewMap {
+                kind,
+                key_size: 4,
+                value_size: 4,
+                count: 1,
+                flags: 0,
+                inner,
+            };
+            map.create()
         };
         let inner = create(BPF_MAP_TYPE_ARRAY, 0)?;
         let outer = create(
@@ -170,17 +154,22 @@ impl MapInMap {
 
     /// Replaces the inner map by itself, and so waits.
     fn wait(&self) -> io::Result<()> {
-        let key = 0u32;
-        let value = self.inner.as_raw_fd().cast_unsigned();
-        let attributes = UpdateAttributes {
-            map_fd: self.outer.as_raw_fd().cast_unsigned(),
-            padding: 0,
-            key: &raw const key as u64,
-            value: &raw const value as u64,
-            flags: 0,
-        };
-        bpf(BPF_MAP_UPDATE_ELEM, &attributes).map(drop)
+        put_first(&self.outer, &self.inner)
     }
+}
+
+/// Has the first entry of a table of descriptors be this one.
+fn put_first(map: &OwnedFd, entry: &OwnedFd) -> io::Result<()> {
+    let key = 0u32;
+    let value = entry.as_raw_fd().cast_unsigned();
+    let attributes = UpdateAttributes {
+        map_fd: map.as_raw_fd().cast_unsigned(),
+        padding: 0,
+        key: &raw const key as u64,
+        value: &raw const value as u64,
+        flags: 0,
+    };
+    bpf(BPF_MAP_UPDATE_ELEM, &attributes)
 }
 
 impl fmt::Debug for MapInMap {
@@ -194,7 +183,7 @@ impl fmt::Debug for MapInMap {
 }
 
 /// Calls `bpf(2)`. The addresses in `attributes` are those of live values of the map's sizes.
-fn bpf(command: libc::c_long, attributes: &impl NoUninit) -> io::Result<libc::c_int> {
+fn bpf(command: libc::c_long, attributes: &impl NoUninit) -> io::Result<()> {
     // SAFETY: the kernel reads the attributes, and what they point to as described above.
     let result = unsafe {
         libc::syscall(
@@ -207,14 +196,128 @@ fn bpf(command: libc::c_long, attributes: &impl NoUninit) -> io::Result<libc::c_
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
-        // A file descriptor, or 0.
-        Ok(result as libc::c_int)
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
+    use crate::sys::{
+        handwritten::{Handwritten, Kind, instruction},
+        shared_words::SharedWords,
+    };
+
+    /// Of `linux/bpf.h`.
+    const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
+    const BPF_F_MMAPABLE: u32 = 1 << 10;
+    /// Sources of an address that is loaded: a table, or the value of an array's first entry.
+    const BPF_PSEUDO_MAP_FD: u8 = 1;
+    const BPF_PSEUDO_MAP_VALUE: u8 = 2;
+    /// Numbers of the helpers.
+    const KTIME_GET_NS: u32 = 5;
+    const TAIL_CALL: u32 = 12;
+
+    /// Rounds of a program's loop, and calls in each: the verifier follows every one.
+    const ROUNDS: u32 = 10_000;
+    const CALLS: usize = 16;
+
+    /// A program that takes some hundred milliseconds. It has a word for its begin, and one for its end, which are 0
+    /// until then.
+    struct LongProgram {
+        program: Handwritten,
+        words: SharedWords,
+        /// The program itself, which it calls 33 times before the kernel lets it go on
+        /// (`MAX_TAIL_CALL_CNT` of `linux/bpf.h`).
+        _itself: OwnedFd,
+    }
+
+    impl LongProgram {
+        fn load() -> io::Result<Self> {
+            let map = NewMap {
+                kind: BPF_MAP_TYPE_ARRAY,
+                key_size: 4,
+                value_size: 16,
+                count: 1,
+                flags: BPF_F_MMAPABLE,
+                inner: 0,
+            };
+            let words = map.create()?;
+            let programs = NewMap {
+                kind: BPF_MAP_TYPE_PROG_ARRAY,
+                value_size: 4,
+                flags: 0,
+                ..map
+            };
+            let itself = programs.create()?;
+            let descriptor = |map: &OwnedFd| map.as_raw_fd().cast_unsigned();
+            let at = |instruction: u64, offset: i16| {
+                instruction | u64::from(offset.cast_unsigned()) << 16
+            };
+            let begin = [
+                // r6 = the context; r7 = the words; the first of them = 1; r8 = 0
+                instruction(0xbf, 6, 1, 0),
+                instruction(0x18, 7, BPF_PSEUDO_MAP_VALUE, descriptor(&words)),
+                0,
+                at(instruction(0x7a, 7, 0, 1), 0),
+                instruction(0xb7, 8, 0, 0),
+            ];
+            let calls = [instruction(0x85, 0, 0, KTIME_GET_NS); CALLS];
+            let end = [
+                // r8 += 1; if r8 < ROUNDS, back to the calls
+                instruction(0x07, 8, 0, 1),
+                at(instruction(0xa5, 8, 0, ROUNDS), -(CALLS as i16 + 2)),
+                // tail_call(r6, the programs, 0)
+                instruction(0xbf, 1, 6, 0),
+                instruction(0x18, 2, BPF_PSEUDO_MAP_FD, descriptor(&itself)),
+                0,
+                instruction(0xb7, 3, 0, 0),
+                instruction(0x85, 0, 0, TAIL_CALL),
+                // the second word = 1; return 0
+                at(instruction(0x7a, 7, 0, 1), 8),
+                instruction(0xb7, 0, 0, 0),
+                instruction(0x95, 0, 0, 0),
+            ];
+            let code = [&begin[..], &calls, &end].concat();
+            let program = Handwritten::load(Kind::Packet, &code)?;
+            put_first(&itself, program.descriptor())?;
+            Ok(Self {
+                program,
+                words: SharedWords::writable(&words, 2)?,
+                _itself: itself,
+            })
+        }
+
+        /// Waits while the program runs, and checks that it has ended then.
+        fn check(&self, name: &str, wait: &dyn Fn() -> io::Result<()>) {
+            (0..2).for_each(|word| self.words.store(word, 0));
+            thread::scope(|scope| {
+                let running = scope.spawn(|| self.program.run(&mut [0; 64]).unwrap());
+                while self.words.load(0) == 0 && !running.is_finished() {
+                    thread::yield_now();
+                }
+                wait().unwrap();
+                assert_eq!(self.words.load(1), 1, "the program has ended: {name}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_program_that_was_running_has_ended_when_the_wait_is_over() {
+        let program = match LongProgram::load() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                eprintln!("skipped: it needs root");
+                return;
+            }
+            loaded => loaded.unwrap(),
+        };
+        probe().unwrap();
+        program.check("as the agent waits", &wait_for_readers);
+        let maps = MapInMap::new().unwrap();
+        program.check("by a map in a map", &|| maps.wait());
+    }
 
     fn refused() -> io::Result<()> {
         Err(io::Error::from_raw_os_error(libc::EINVAL))

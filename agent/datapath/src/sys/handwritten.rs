@@ -78,7 +78,7 @@ impl Handwritten {
     /// # Errors
     ///
     /// If the kernel does not take it: it needs `CAP_BPF`.
-    pub(crate) fn load(kind: Kind, instructions: &'static [u64]) -> io::Result<Self> {
+    pub(crate) fn load(kind: Kind, instructions: &[u64]) -> io::Result<Self> {
         let (number, flags) = match kind {
             Kind::SystemCall => (BPF_PROG_TYPE_SYSCALL, BPF_F_SLEEPABLE),
             Kind::Packet => (BPF_PROG_TYPE_SCHED_CLS, 0),
@@ -96,6 +96,12 @@ impl Handwritten {
         // SAFETY: the kernel has just made it for us.
         let program = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(Self { program, kind })
+    }
+
+    /// Its descriptor.
+    #[cfg(test)]
+    pub(crate) const fn descriptor(&self) -> &OwnedFd {
+        &self.program
     }
 
     /// Runs it on these bytes, which are what it has made of them then. Returns its result.
@@ -126,8 +132,8 @@ impl Handwritten {
 }
 
 fn call<T: Pod>(command: libc::c_long, attributes: &mut T) -> io::Result<libc::c_long> {
-    // SAFETY: the kernel reads and writes the attributes, and what they point at: a program and a
-    // licence that are constant, and bytes that the caller holds.
+    // SAFETY: the kernel reads and writes the attributes, and what they point at: a program and
+    // bytes that the caller holds, and a licence that is constant.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
     if result < 0 {

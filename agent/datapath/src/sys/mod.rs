@@ -13,6 +13,7 @@ pub(crate) mod link_type;
 pub(crate) mod log_watch;
 pub(crate) mod monotonic;
 pub(crate) mod netns_cookie;
+pub(crate) mod new_map;
 pub(crate) mod preferred_source;
 pub(crate) mod process_socket;
 pub(crate) mod program_query;

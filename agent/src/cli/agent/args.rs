@@ -1,5 +1,8 @@
 //! The arguments of an agent.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 
 use anyhow::Result;

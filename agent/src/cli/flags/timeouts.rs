@@ -77,3 +77,76 @@ impl TimeoutArgs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{CommandFactory as _, Parser};
+
+    use super::*;
+    use crate::cli::config::settings::KubeProxySettings;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        timeouts: TimeoutArgs,
+    }
+
+    fn parse(flag: &str, value: &str) -> TimeoutArgs {
+        Flags::try_parse_from(["agent", &format!("--{flag}"), value])
+            .unwrap()
+            .timeouts
+    }
+
+    /// A flag, and the timeout that it sets.
+    type Row = (&'static str, fn(&mut Timeouts) -> &mut u32);
+
+    const ROWS: [Row; 6] = [
+        ("conntrack-tcp-timeout-established", |timeouts| {
+            &mut timeouts.tcp_established
+        }),
+        ("conntrack-tcp-timeout-close-wait", |timeouts| {
+            &mut timeouts.tcp_closing
+        }),
+        ("conntrack-tcp-timeout-closed", |timeouts| {
+            &mut timeouts.tcp_closed
+        }),
+        ("conntrack-tcp-timeout-time-wait", |timeouts| {
+            &mut timeouts.tcp_time_wait
+        }),
+        ("conntrack-udp-timeout", |timeouts| &mut timeouts.udp),
+        ("conntrack-udp-timeout-stream", |timeouts| {
+            &mut timeouts.udp_stream
+        }),
+    ];
+
+    const SCAN_INTERVAL: &str = "conntrack-scan-interval";
+
+    #[test]
+    fn each_flag_sets_its_timeout_and_no_other() {
+        for (flag, timeout) in ROWS {
+            let mut expected = Timeouts::default();
+            *timeout(&mut expected) = 12_345;
+            let args = parse(flag, "12345s");
+            assert_eq!(args.timeouts(), expected, "{flag}");
+            assert_eq!(args.scan_interval(), Duration::from_secs(10), "{flag}");
+            let settings = KubeProxySettings::default();
+            assert_eq!(settings.timeouts(args.timeouts()), expected, "{flag}");
+        }
+        for (value, seconds) in [("7s", 7), ("0s", 1)] {
+            let args = parse(SCAN_INTERVAL, value);
+            assert_eq!(args.scan_interval(), Duration::from_secs(seconds));
+            assert_eq!(args.timeouts(), Timeouts::default());
+        }
+    }
+
+    #[test]
+    fn no_flag_is_left_out() {
+        let tested: BTreeSet<_> = ROWS.iter().map(|(flag, _)| *flag).collect();
+        let command = Flags::command();
+        let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+        let expected: BTreeSet<_> = flags.filter(|flag| *flag != SCAN_INTERVAL).collect();
+        assert_eq!(tested, expected);
+    }
+}

@@ -234,6 +234,36 @@ fn one_grace_period_serves_both_families() {
 }
 
 #[test]
+fn nothing_is_freed_that_a_packet_may_still_see() {
+    let mut publishers = publishers(4, 4);
+    let web = |last| [frontend(v4(1), &[v4(last)]), frontend(v6(1), &[v6(last)])];
+    publishers.publish(&adding(web(3))).unwrap();
+    let changed = Changes {
+        changed: web(4).to_vec(),
+        ..Changes::default()
+    };
+    publishers.publish(&changed).unwrap();
+    let retired = |publishers: &Publishers| -> Vec<u32> {
+        let tables = publishers.table_use();
+        tables.into_iter().map(|table| table.retired).collect()
+    };
+    let (before, writes) = (retired(&publishers), publishers.writes());
+    assert!(before.iter().any(|retired| *retired > 0), "{before:?}");
+    // A grace period serves both families.
+    publishers.v4.tables_mut().refuses_to_wait = true;
+    publishers.v6.tables_mut().refuses_to_wait = true;
+    publishers.reclaim().unwrap_err();
+    let snapshot: Vec<_> = web(4).into();
+    publishers.resync(&snapshot).unwrap_err();
+    assert_eq!(retired(&publishers), before);
+    assert_eq!(publishers.writes(), writes, "what packets see is as it was");
+    publishers.v4.tables_mut().refuses_to_wait = false;
+    publishers.v6.tables_mut().refuses_to_wait = false;
+    publishers.reclaim().unwrap();
+    assert!(retired(&publishers).iter().all(|retired| *retired == 0));
+}
+
+#[test]
 fn an_event_waits_for_readers_only_if_it_brings_source_ranges() {
     let mut publishers = publishers(4, 4);
     let restricted = |last| {
