@@ -150,11 +150,11 @@ fn find_draining<F: Routed + Maglev>(packet: &Packet<F>, cell: Cell) -> Option<F
     let Packet {
         tuple, protocol, ..
     } = packet;
-    if !is_dispatched(tuple, *protocol, || packet.interface, cell) {
-        return None;
-    }
     let port = tuple.destination_port;
     let key: FrontendKey<F> = FrontendKey::new(frontend_address(packet), port, *protocol);
+    if !is_dispatched(key, tuple.source, || packet.interface, cell) {
+        return None;
+    }
     let cell = frontend::cell_of(key.scoped(FrontendKey::<F>::WITH_DRAINING))?;
     match chosen(cell, tuple, *protocol) {
         Server::Backend(backend) => other_node::<F>(&backend.address),
@@ -183,23 +183,23 @@ pub(crate) fn choose<F: Maglev>(
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> Server<F> {
-    if is_dispatched(tuple, protocol, interface, cell) {
+    let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
+    if is_dispatched(key, tuple.source, interface, cell) {
         chosen(cell, tuple, protocol)
     } else {
         Server::Any
     }
 }
 
-/// Returns whether packets with this tuple that come in by the `interface` may be served on other nodes, through the
-/// frontend with this cell.
+/// Returns whether the client's packets that come in by the `interface` may be served on other nodes, through the
+/// frontend with this key and this cell.
 #[inline(always)]
 fn is_dispatched<F: Maglev>(
-    tuple: &Tuple<F>,
-    protocol: u8,
+    key: FrontendKey<F>,
+    client: F::Address,
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> bool {
-    let client = tuple.source;
     if cell.has(Cell::THIS_NODE_ONLY)
         || is_on_this_node::<F>(&client)
         || are_pods_told_by_interface() && is_pod_interface(interface())
@@ -207,7 +207,6 @@ fn is_dispatched<F: Maglev>(
     {
         return false;
     }
-    let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
     // Refused as any other.
     !cell.has(Cell::RANGES) || frontend::in_ranges(key, cell, client)
 }
