@@ -160,6 +160,7 @@ mod tests {
             policy: None,
             selection: None,
             forwarding: None,
+            masquerade: None,
             affinity_timeout: 0,
             backends: vec![Backend {
                 ip: [10, 1, 1, 3].into(),
