@@ -54,7 +54,7 @@ async fn follow(channel: &Channel) -> Result<Streaming<WatchResponse>, Status> {
 
 async fn status(channel: Channel) -> Result<(), Status> {
     let asked = InspectionClient::new(channel)
-        .status(StatusRequest {})
+        .status(StatusRequest { brief: false })
         .await;
     asked.map(|_| ())
 }

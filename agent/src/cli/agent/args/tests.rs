@@ -39,6 +39,7 @@ async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
         kubernetes,
         consul,
         socket: SocketArgs { socket },
+        socket_limits,
         interfaces,
         node,
         detect_local,
@@ -76,11 +77,12 @@ async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
     let balancing = node.render_options()?.balancing;
     let cluster = kubernetes.options(node.forwarding(), table_sizes, apis.cluster_domain())?;
     let http = http.options(families, String::new(), services.service_metrics);
-    let shown: [(&str, &dyn Debug); 33] = [
+    let shown: [(&str, &dyn Debug); 34] = [
         ("events", &events),
         ("cluster", &cluster),
         ("consul", &consul.open(watch::channel(None).1)?),
         ("socket", &socket),
+        ("socket limits", &socket_limits.limits()?),
         ("interfaces", &wanted),
         ("excluded interfaces", &excluded),
         ("node addresses", &node.render_options()?.node_ips),

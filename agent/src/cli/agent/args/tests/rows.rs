@@ -108,6 +108,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row("--maglev-entries-per-backend=700", "balancing", "700"),
     Row("--forwarding=dsr", "balancing", "forwarding: Dsr"),
+    Row("--masquerade-external", "balancing", "masquerade: true"),
+    Row(
+        "--max-socket-connections=2077",
+        "socket limits",
+        "connections: 2077",
+    ),
+    Row("--max-socket-streams=77", "socket limits", "streams: 77"),
+    Row("--max-socket-unread=7", "socket limits", "bytes: 7340032"),
     Row(
         "--forwarding=dsr --kubernetes",
         "cluster",
@@ -247,6 +255,21 @@ pub(super) const ROWS: &[Row] = &[
         "--linkerd-cluster-domain=example --linkerd-api=unix:DIR/linkerd",
         "APIs",
         "cluster_domain: \"example\"",
+    ),
+    Row(
+        "--max-linkerd-connections=77 --linkerd-api=unix:DIR/linkerd",
+        "APIs",
+        "connections: 77",
+    ),
+    Row(
+        "--max-linkerd-streams=77 --linkerd-api=unix:DIR/linkerd",
+        "APIs",
+        "streams: 77",
+    ),
+    Row(
+        "--max-linkerd-unread=7 --linkerd-api=unix:DIR/linkerd",
+        "APIs",
+        "bytes: 7340032",
     ),
     Row("--ui=unix:DIR/ui", "APIs", "UiPlace(Some"),
     Row(
