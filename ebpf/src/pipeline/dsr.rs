@@ -150,11 +150,11 @@ fn find_draining<F: Routed + Maglev>(packet: &Packet<F>, cell: Cell) -> Option<F
     let Packet {
         tuple, protocol, ..
     } = packet;
-    let port = tuple.destination_port;
-    let key: FrontendKey<F> = FrontendKey::new(frontend_address(packet), port, *protocol);
-    if !is_dispatched(key, tuple.source, || packet.interface, cell) {
+    let frontend = || frontend_address(packet);
+    if !is_dispatched(tuple, *protocol, frontend, || packet.interface, cell) {
         return None;
     }
+    let key: FrontendKey<F> = FrontendKey::new(frontend(), tuple.destination_port, *protocol);
     let cell = frontend::cell_of(key.scoped(FrontendKey::<F>::WITH_DRAINING))?;
     match chosen(cell, tuple, *protocol) {
         Server::Backend(backend) => other_node::<F>(&backend.address),
@@ -183,23 +183,24 @@ pub(crate) fn choose<F: Maglev>(
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> Server<F> {
-    let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
-    if is_dispatched(key, tuple.source, interface, cell) {
+    if is_dispatched(tuple, protocol, || tuple.destination, interface, cell) {
         chosen(cell, tuple, protocol)
     } else {
         Server::Any
     }
 }
 
-/// Returns whether the client's packets that come in by the `interface` may be served on other nodes, through the
-/// frontend with this key and this cell.
+/// Returns whether packets with this tuple that come in by the `interface` may be served on other nodes, through the
+/// frontend at this address with this cell.
 #[inline(always)]
 fn is_dispatched<F: Maglev>(
-    key: FrontendKey<F>,
-    client: F::Address,
+    tuple: &Tuple<F>,
+    protocol: u8,
+    frontend: impl FnOnce() -> F::Address,
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> bool {
+    let client = tuple.source;
     if cell.has(Cell::THIS_NODE_ONLY)
         || is_on_this_node::<F>(&client)
         || are_pods_told_by_interface() && is_pod_interface(interface())
@@ -208,7 +209,8 @@ fn is_dispatched<F: Maglev>(
         return false;
     }
     // Refused as any other.
-    !cell.has(Cell::RANGES) || frontend::in_ranges(key, cell, client)
+    let key = || FrontendKey::<F>::new(frontend(), tuple.destination_port, protocol);
+    !cell.has(Cell::RANGES) || frontend::in_ranges(key(), cell, client)
 }
 
 /// Returns the server that the cell's slice has for packets with this tuple.

@@ -14,7 +14,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::{service::Service, world::World};
+use crate::{http::ASKED, service::Service, world::World};
 
 /// Streams that are opened at one connection.
 const EACH: usize = 100;
@@ -76,15 +76,20 @@ fn large(weight: u32) -> Service {
     })
 }
 
-#[test]
-fn streams_leave_room_to_calls_that_end() {
-    let flags = [
+/// An agent with little room.
+fn small() -> Option<World> {
+    let limits = [
         "--max-socket-streams",
         "4",
         "--max-socket-connections",
         "600",
     ];
-    let Some(world) = World::with_flags(&flags) else {
+    World::with_flags(&[&ASKED[..], &limits].concat())
+}
+
+#[test]
+fn streams_leave_room_to_calls_that_end() {
+    let Some(world) = small() else {
         return;
     };
     block_on(async {
@@ -112,13 +117,7 @@ fn streams_leave_room_to_calls_that_end() {
 
 #[test]
 fn connections_without_calls_give_way_to_commands() {
-    let flags = [
-        "--max-socket-streams",
-        "4",
-        "--max-socket-connections",
-        "600",
-    ];
-    let Some(world) = World::with_flags(&flags) else {
+    let Some(world) = small() else {
         return;
     };
     make_room_for_files(1500).unwrap();
@@ -132,7 +131,7 @@ fn connections_without_calls_give_way_to_commands() {
 
 #[test]
 fn unread_streams_cost_little() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_flags(&ASKED) else {
         return;
     };
     let connections = by_length(30, 100);
