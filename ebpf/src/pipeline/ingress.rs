@@ -218,10 +218,8 @@ fn translate_request<F: Program<C>, C: Access>(
                 Counter::RejectNoBackend,
             ));
         }
-        Lookup::Backend(choice, mut cell) => {
-            if cell.has(Cell::MASQUERADE) {
-                cell = F::settle(context, choice.index, cell);
-            }
+        Lookup::Backend(choice, cell) => {
+            let cell = settled::<F, C>(context, choice.index, cell);
             // Before it takes a port: only these programs judge a packet that does not keep its source.
             if !keeps_source(packet, cell, choice.backend) {
                 check_source(context, packet)?;
@@ -242,6 +240,16 @@ fn translate_request<F: Program<C>, C: Access>(
         }
         Ok(Opener::Other) => Ok(()),
         Err(reason) => Err(drop_refused(context, packet, reason)),
+    }
+}
+
+/// Returns the cell of connections to this backend, of the frontend with `cell`.
+#[inline(always)]
+fn settled<F: Program<C>, C: Access>(context: &C, backend: u32, cell: Cell) -> Cell {
+    if cell.has(Cell::MASQUERADE) {
+        F::settle(context, backend, cell)
+    } else {
+        cell
     }
 }
 

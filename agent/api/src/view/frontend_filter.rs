@@ -70,12 +70,13 @@ impl FrontendFilter {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
-        let has = |address: IpAddr| at == address || backends.clone().any(|(ip, _)| ip == address);
+        let (mut ips, mut weights) = (backends.clone(), backends);
+        let has = |address: IpAddr| at == address || ips.any(|(ip, _)| ip == address);
         is(namespace, its_namespace)
             && is(name, its_name)
             && address.is_none_or(has)
             && kind.is_none_or(|kind| its_kind == Some(kind.name()))
-            && (!not_right || differs() || !backends.clone().any(|(_, weight)| weight > 0))
+            && (!not_right || differs() || !weights.any(|(_, weight)| weight > 0))
     }
 
     /// Returns whether a frontend matches that is not there, of which only the key is known. Its service and its kind

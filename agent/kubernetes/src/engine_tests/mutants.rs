@@ -28,6 +28,9 @@ use crate::{
     },
 };
 
+/// Wraps a step of one kind.
+type Wrap<T> = fn(Step<T>) -> Change;
+
 /// News of all kinds: the lists, and what the watches report after them.
 #[derive(Debug, Default)]
 struct News {
@@ -37,12 +40,8 @@ struct News {
 
 impl News {
     /// Adds the steps of a kind, as each of `messages` wraps them.
-    async fn add<K>(
-        &mut self,
-        mutants: &[Mutant],
-        honest: Honest,
-        messages: &[fn(Step<K::Object>) -> Change],
-    ) where
+    async fn add<K>(&mut self, mutants: &[Mutant], honest: Honest, messages: &[Wrap<K::Object>])
+    where
         K: Kind,
         K::Object: Clone + Debug + PartialEq,
     {

@@ -125,7 +125,13 @@ async fn steps<K: Kind>(answers: Answers, events: usize) -> Vec<Step<K::Object>>
         let answers = Arc::clone(&answers);
         async move {
             let query = request.uri().query().unwrap_or_default();
-            let body = if !query.contains("watch=true") {
+            let body = if query.contains("watch=true") {
+                let watch = answers.watch.lock().unwrap().take();
+                match watch {
+                    Some(watch) => watch,
+                    None => pending().await,
+                }
+            } else {
                 let [first, second] = &answers.pages;
                 let page = if query.contains("continue=next") {
                     second
@@ -133,12 +139,6 @@ async fn steps<K: Kind>(answers: Answers, events: usize) -> Vec<Step<K::Object>>
                     first
                 };
                 page.clone()
-            } else {
-                let watch = answers.watch.lock().unwrap().take();
-                match watch {
-                    Some(watch) => watch,
-                    None => pending().await,
-                }
             };
             Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
         }

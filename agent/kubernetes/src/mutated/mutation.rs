@@ -165,12 +165,12 @@ impl Mutant {
         let Self { changes, last, .. } = self;
         for (place, change) in changes {
             let places = places(&object);
-            let at = chosen(place, &places);
+            let at = chosen(*place, &places);
             match change {
                 Change::Replace(value) => put(&mut object, at, value.clone()),
                 Change::Remove => remove(&mut object, at),
                 Change::Copy(from) => {
-                    let value = object.pointer(chosen(from, &places)).cloned();
+                    let value = object.pointer(chosen(*from, &places)).cloned();
                     put(&mut object, at, value.unwrap_or_default());
                 }
             }
@@ -188,7 +188,7 @@ impl Mutant {
                 let is_list = |at: &&String| object.pointer(at).is_some_and(Value::is_array);
                 let lists: Vec<String> = places.iter().filter(is_list).cloned().collect();
                 if !lists.is_empty()
-                    && let Some(Value::Array(list)) = object.pointer_mut(chosen(place, &lists))
+                    && let Some(Value::Array(list)) = object.pointer_mut(chosen(*place, &lists))
                 {
                     *list = iter::repeat_n(&*list, times).flatten().cloned().collect();
                 }
@@ -197,14 +197,14 @@ impl Mutant {
             Growth::Lists(depth) => nested("[", "]", depth),
             Growth::Objects(depth) => nested("{\"all\":", "}", depth),
         };
-        put(&mut object, chosen(place, &places), json!(DEEP));
+        put(&mut object, chosen(*place, &places), json!(DEEP));
         object
             .to_string()
             .replacen(&json!(DEEP).to_string(), &deep, 1)
     }
 }
 
-fn chosen<'a>(index: &Index, places: &'a [String]) -> &'a str {
+fn chosen(index: Index, places: &[String]) -> &str {
     &places[index.index(places.len())]
 }
 

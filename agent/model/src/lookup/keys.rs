@@ -6,6 +6,7 @@ use crate::{
     lookup::query::{Query, Subject},
     protocol::Protocol,
     render::{
+        entry::Entry,
         frontend::{Frontend, FrontendKey, FrontendKind},
         renderer::Renderer,
         state::State,
@@ -98,7 +99,7 @@ fn held<'a>(
     state: &'a State,
     id: &'a ServiceId,
 ) -> impl Iterator<Item = (FrontendKey, &'a Frontend)> + 'a {
-    let claimed = state.services.get(id).map(|entry| entry.frontends());
+    let claimed = state.services.get(id).map(Entry::frontends);
     let claimed = claimed.into_iter().flatten();
     claimed.filter_map(move |(key, frontend)| {
         let (_, holder) = state.claims.of(*key).next()?;

@@ -185,7 +185,7 @@ pub(crate) fn read<A: Tables<V4>, B: Tables<V6>>(
         }
     };
     let mut keys = keys.into_iter();
-    while let Some(key) = keys.next() {
+    for key in keys.by_ref() {
         if !look(&mut piece, key)? {
             break;
         }

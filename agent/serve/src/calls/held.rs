@@ -117,7 +117,7 @@ impl Held {
     /// Returns whether nothing comes any more.
     pub(super) fn is_complete(&self) -> bool {
         let state = self.state();
-        let has_ended = state.body.as_ref().is_some_and(|body| body.is_end_stream());
+        let has_ended = state.body.as_ref().is_some_and(Body::is_end_stream);
         has_ended && state.rest.is_empty()
     }
 

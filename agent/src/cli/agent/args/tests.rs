@@ -121,10 +121,8 @@ async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
         pin_dir: (!no_pin).then_some(pin_dir),
         ..DatapathOptions::default()
     };
-    let mut settings: Settings = shown
-        .into_iter()
-        .map(|(name, shown)| (name, format!("{shown:?}")))
-        .collect();
+    let shown = shown.map(|(name, shown)| (name, format!("{shown:?}")));
+    let mut settings = Settings::from(shown);
     settings.insert("timeouts", format!("{:?}", options.timeouts));
     settings.insert("pins", format!("{:?}", options.pin_dir));
     Ok(settings)
