@@ -150,11 +150,11 @@ fn find_draining<F: Routed + Maglev>(packet: &Packet<F>, cell: Cell) -> Option<F
     let Packet {
         tuple, protocol, ..
     } = packet;
-    if !is_dispatched(tuple, *protocol, || packet.interface, cell) {
+    let frontend = || frontend_address(packet);
+    if !is_dispatched(tuple, *protocol, frontend, || packet.interface, cell) {
         return None;
     }
-    let port = tuple.destination_port;
-    let key: FrontendKey<F> = FrontendKey::new(frontend_address(packet), port, *protocol);
+    let key: FrontendKey<F> = FrontendKey::new(frontend(), tuple.destination_port, *protocol);
     let cell = frontend::cell_of(key.scoped(FrontendKey::<F>::WITH_DRAINING))?;
     match chosen(cell, tuple, *protocol) {
         Server::Backend(backend) => other_node::<F>(&backend.address),
@@ -183,7 +183,7 @@ pub(crate) fn choose<F: Maglev>(
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> Server<F> {
-    if is_dispatched(tuple, protocol, interface, cell) {
+    if is_dispatched(tuple, protocol, || tuple.destination, interface, cell) {
         chosen(cell, tuple, protocol)
     } else {
         Server::Any
@@ -191,11 +191,12 @@ pub(crate) fn choose<F: Maglev>(
 }
 
 /// Returns whether packets with this tuple that come in by the `interface` may be served on other nodes, through the
-/// frontend with this cell.
+/// frontend at this address with this cell.
 #[inline(always)]
 fn is_dispatched<F: Maglev>(
     tuple: &Tuple<F>,
     protocol: u8,
+    frontend: impl FnOnce() -> F::Address,
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> bool {
@@ -207,9 +208,9 @@ fn is_dispatched<F: Maglev>(
     {
         return false;
     }
-    let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
     // Refused as any other.
-    !cell.has(Cell::RANGES) || frontend::in_ranges(key, cell, client)
+    let key = || FrontendKey::<F>::new(frontend(), tuple.destination_port, protocol);
+    !cell.has(Cell::RANGES) || frontend::in_ranges(key(), cell, client)
 }
 
 /// Returns the server that the cell's slice has for packets with this tuple.

@@ -19,8 +19,8 @@ const WAYS: [&str; 4] = [
     r#""weight":0"#,
 ];
 
-/// A node with a backend, while the one at the other node drains in this way; the service selects by Maglev.
-fn node(way: &str) -> Node {
+/// A service that selects by Maglev between a backend here and one at the other node, which drains in this way.
+fn event(way: &str) -> String {
     let with_draining = |ip: &str, here: &str| {
         let here = format!(r#"{{"ip":"{here}","port":8080,"local":true}}"#);
         let draining = format!(r#"{{"ip":"{ip}","port":8080,"node":"b",{way}}}"#);
@@ -30,12 +30,16 @@ fn node(way: &str) -> Node {
     let (v6, v6_too) = with_draining("fd00:10:1:2::3", "fd00:10:1:1::3");
     let event = dsr(Backends::Here);
     assert!(event.contains(&v4) && event.contains(&v6), "{event}");
-    let event = event.replace(&v4, &v4_too).replace(&v6, &v6_too).replacen(
+    event.replace(&v4, &v4_too).replace(&v6, &v6_too).replacen(
         r#""ports""#,
         r#""selection":"maglev","ports""#,
         1,
-    );
-    Node::new([event.as_str()])
+    )
+}
+
+/// A node with that service.
+fn node(way: &str) -> Node {
+    Node::new([event(way).as_str()])
 }
 
 /// Ports of clients, of which either backend would have some.
@@ -87,6 +91,29 @@ where
             "{way}: {gone_on} of {all}"
         );
     }
+}
+
+both_families!(another_nodes_address_has_the_source_ranges_of_its_frontend_here(OTHER_V4; OTHER_V6) in in_both);
+fn another_nodes_address_has_the_source_ranges_of_its_frontend_here<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let own = IpAddr::from(A::NODE);
+    let at_node = format!(
+        r#""load_balancer_ips":["{own}"],"load_balancer_source_ranges":["198.51.100.0/24","2001:db8:51::/48"],"external_ips""#
+    );
+    let event = event(WAYS[0]).replacen(r#""external_ips""#, &at_node, 1);
+    let mut node = Node::new([event.as_str()]);
+    let mut gone_on = 0;
+    for port in PORTS {
+        let segment = Packet::new(Transport::TcpAck, (A::OUTSIDER, port), (other, 80));
+        let on = handed_on(A::NODE, other, &segment.forwarded().packet());
+        let ran = node.ingress(&envelope(other, A::NODE, &segment.packet()));
+        gone_on += usize::from(ran == Verdict::Redirect(on));
+        node.pass(1_000_000);
+    }
+    let all = PORTS.len();
+    assert!((all / 5..all).contains(&gone_on), "{gone_on} of {all}");
 }
 
 both_families!(what_may_begin_a_connection_has_no_draining_backend(OTHER_V4; OTHER_V6) in in_both);
