@@ -55,7 +55,7 @@ pub use self::{
         tables::{Capacity, Tables},
         variables::UnknownConnections,
     },
-    netlink::dump::dump as netlink_dump,
+    netlink::{dump::dump as netlink_dump, stacked::stacked_devices},
     object::{
         copies::{Contents, TableCopies, TableCopy},
         flow_programs::{FlowLoader, FlowPrograms},

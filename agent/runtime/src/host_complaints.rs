@@ -19,6 +19,8 @@ pub enum HostPart {
     Masquerade,
     /// Netfilter's rules that filter before addresses are translated.
     EarlyRules,
+    /// Netfilter's flowtables, as far as connections that they forward miss the programs.
+    Flowtables,
     /// The pins, and the cgroup that has programs, as far as others remove them.
     Kept,
 }

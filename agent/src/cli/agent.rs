@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod beside;
 mod early_rules;
 mod end;
+mod flowtables;
 mod hangup;
 mod host;
 mod masquerade;
@@ -30,6 +31,7 @@ use self::{
     beside::Beside,
     early_rules::watch_early_rules,
     end::{finish, give_up},
+    flowtables::watch_flowtables,
     hangup::outlive_hangups,
     host::{HostWatch, check_in, report_unlisted, set_up_host},
     masquerade::watch_masquerade,
@@ -197,6 +199,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let inspector = inspector(queue.clone(), &datapath);
     watch_early_rules(inspector.clone());
     watch_masquerade(inspector.clone());
+    watch_flowtables(inspector.clone());
     // A table may be pinned that nothing has been written to.
     let is_empty = datapath.is_empty()?;
     queue.reports().set_over_pinned_tables(!is_empty);

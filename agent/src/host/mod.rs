@@ -3,6 +3,7 @@
 pub(crate) mod addresses;
 pub(crate) mod capabilities;
 pub(crate) mod early_rules;
+pub(crate) mod flowtables;
 pub(crate) mod kernel_settings;
 pub(crate) mod kube_proxy;
 mod nfnetlink;

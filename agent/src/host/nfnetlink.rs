@@ -21,13 +21,28 @@ const BATCH_END: u16 = 17;
 const HEADER: usize = 16;
 const FAMILY_HEADER: usize = 4;
 
+/// Families of nftables' tables: `NFPROTO_INET`, `NFPROTO_IPV4` and `NFPROTO_IPV6` of linux/netfilter.h.
+pub(super) const INET: u8 = 1;
+pub(super) const V4: u8 = 2;
+pub(super) const V6: u8 = 10;
+
+/// Returns the family of a table as `nft` writes it.
+pub(super) const fn family_name(family: u8) -> &'static str {
+    match family {
+        V4 => "ip",
+        V6 => "ip6",
+        _ => "inet",
+    }
+}
+
 /// Family of a message, in `nfgenmsg`.
+#[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Family {
     /// `NFPROTO_IPV4`.
-    V4 = 2,
+    V4 = V4,
     /// `NFPROTO_IPV6`.
-    V6 = 10,
+    V6 = V6,
 }
 
 impl Family {
@@ -35,10 +50,7 @@ impl Family {
 
     /// As `nft` writes it.
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::V4 => "ip",
-            Self::V6 => "ip6",
-        }
+        family_name(self as u8)
     }
 }
 

@@ -31,6 +31,7 @@ mod early_rules;
 mod errors;
 mod floods;
 mod flows;
+mod flowtables;
 mod foreign_text;
 mod forged;
 mod full_table;

@@ -42,7 +42,7 @@ pub(crate) fn has_devices(end: &Namespace, commands: &str) -> bool {
 }
 
 /// Has clients come by another uplink, which is called so at this node and outside.
-fn go_by_other(sandbox: &Sandbox, [here, there]: [&str; 2]) {
+pub(crate) fn go_by_other(sandbox: &Sandbox, [here, there]: [&str; 2]) {
     let node = format!("address add {NODE_BY_OTHER}/24 dev {here}\nlink set {here} up\n");
     sandbox.node().configure(&node).unwrap();
     let outside = format!(
@@ -54,7 +54,7 @@ fn go_by_other(sandbox: &Sandbox, [here, there]: [&str; 2]) {
 }
 
 /// The first event, with TC's programs on the other uplink too.
-fn resync_with_other(service: &Service, here: &str) -> String {
+pub(crate) fn resync_with_other(service: &Service, here: &str) -> String {
     let mut event: Value = serde_json::from_str(&resync_with(&[service.json()])).unwrap();
     let interfaces = event["frontend_ifs"].as_array_mut().unwrap();
     interfaces.push(here.into());

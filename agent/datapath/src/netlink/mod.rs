@@ -4,3 +4,4 @@ pub(crate) mod dump;
 mod gre;
 pub(crate) mod links;
 pub(crate) mod messages;
+pub(crate) mod stacked;

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-/// `NFPROTO_INET`, `NFPROTO_IPV4` and `NFPROTO_IPV6` of linux/netfilter.h.
-pub(super) const INET: u8 = 1;
-pub(super) const V4: u8 = 2;
-pub(super) const V6: u8 = 10;
+use crate::host::nfnetlink::family_name;
 
 /// A chain of nftables, or of iptables where nftables has its rules.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,11 +20,7 @@ impl fmt::Display for Chain {
             table,
             name,
         } = self;
-        let family = match *family {
-            V4 => "ip",
-            V6 => "ip6",
-            _ => "inet",
-        };
+        let family = family_name(*family);
         write!(f, "chain {name} of {family} {table}")
     }
 }

@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeSet, io};
 
-use super::{
-    chain::{Chain, INET, V4, V6},
-    rule::Rule,
-};
+use super::{chain::Chain, rule::Rule};
 use crate::host::{
     kube_proxy::tables::TABLE,
-    nfnetlink::{NFTABLES, list, text, text_of, value_of},
+    nfnetlink::{INET, NFTABLES, V4, V6, list, text, text_of, value_of},
 };
 
 /// `NFT_MSG_GETCHAIN` and `NFT_MSG_GETRULE` of linux/netfilter/nf_tables.h.

@@ -7,7 +7,7 @@ use std::{
 
 use shunt_model::FrontendKey;
 
-use super::chain::{V4, V6};
+use crate::host::nfnetlink::{V4, V6};
 
 /// The part of a packet, or of what netfilter knows about it, that a condition reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +189,8 @@ fn byte_at(place: Place, offset: usize, key: &FrontendKey) -> Option<u8> {
 mod tests {
     use shunt_model::Protocol;
 
-    use super::{super::chain::INET, *};
+    use super::*;
+    use crate::host::nfnetlink::INET;
 
     fn key(address: &str, port: u16) -> FrontendKey {
         FrontendKey {

@@ -86,10 +86,11 @@ impl EarlyRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::nfnetlink::V4;
 
     fn chain(name: &str) -> Chain {
         Chain {
-            family: chain::V4,
+            family: V4,
             table: "raw".to_owned(),
             name: name.to_owned(),
         }
