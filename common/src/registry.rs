@@ -481,6 +481,8 @@ pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
 pub const SOCKETS_OF_PODS: Constant = Constant {
     name: "SOCKETS_OF_PODS",
 };
+/// Offset of a task's flags in the kernel's structure, or [`crate::socket::EVERY_TASK`].
+pub const TASK_FLAGS: Constant = Constant { name: "TASK_FLAGS" };
 /// Nonzero if a packet determines the backend of its connection, so that each hook chooses the same.
 pub const CHOSEN_BY_PACKET: Constant = Constant {
     name: "CHOSEN_BY_PACKET",
@@ -507,7 +509,7 @@ pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
 pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 18] = [
+pub const CONSTANTS: [Constant; 19] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -518,6 +520,7 @@ pub const CONSTANTS: [Constant; 18] = [
     MASQUERADE_ALL,
     HOST_NETNS,
     SOCKETS_OF_PODS,
+    TASK_FLAGS,
     CHOSEN_BY_PACKET,
     GUARD,
     COUNT_TRAFFIC,

@@ -13,6 +13,9 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{V4, V6, connections::Slot as Words};
 
+/// In place of the offset of a task's flags: the offset is not known, and each task may be a kernel thread.
+pub const EVERY_TASK: u32 = u32::MAX;
+
 /// An IPv6 address, or an IPv4 address as an IPv6 socket has it (`::ffff:a.b.c.d`, RFC 4291
 /// 2.5.5.2), in network order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

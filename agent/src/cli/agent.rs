@@ -33,7 +33,7 @@ use self::{
     end::{finish, give_up},
     flowtables::watch_flowtables,
     hangup::outlive_hangups,
-    host::{HostWatch, check_in, report_unlisted, set_up_host},
+    host::{HostWatch, check_in, report_kernel, set_up_host},
     masquerade::watch_masquerade,
     notify::Starting,
     refusals::{check_families, check_snat_ports},
@@ -187,7 +187,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let Some(mut datapath) = set_up.context("cannot set up the datapath")? else {
         return Ok(ExitCode::SUCCESS);
     };
-    report_unlisted(datapath.stale_sockets(), queue.reports());
+    report_kernel(&datapath, queue.reports());
     look_for_connections(&datapath, take_over, &queue);
     let (links, addresses, routes) = watch(&mut datapath)?;
     let guests = Guests {

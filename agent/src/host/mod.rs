@@ -5,6 +5,7 @@ pub(crate) mod capabilities;
 pub(crate) mod early_rules;
 pub(crate) mod flowtables;
 pub(crate) mod kernel_settings;
+pub(crate) mod kernel_version;
 pub(crate) mod kube_proxy;
 mod nfnetlink;
 pub(crate) mod open_files;

@@ -118,6 +118,11 @@ pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
 
+/// Offset of the flags in the kernel's structure of a task, in bytes: they show whether it is a kernel thread. 0: none
+/// counts as one. [`shunt_common::socket::EVERY_TASK`]: each counts as one.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_FLAGS: Global<u32> = Global::new(0);
+
 /// Nonzero if a packet determines the backend of its connection, so that each hook chooses the same; 0: it
 /// is drawn.
 #[unsafe(no_mangle)]

@@ -13,6 +13,7 @@ use crate::{
     socket::{
         frontend::{Outcome, choose, find},
         guard,
+        kernel_thread::deny,
         peer::keep,
         process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
@@ -58,6 +59,7 @@ fn connect<F: Addresses, const SIX: bool>(
             GOES_ON
         }
         Outcome::Fails(result) => result,
+        Outcome::Denied => deny(protocol),
     }
 }
 

@@ -6,7 +6,7 @@ use shunt_common::{
 };
 
 use crate::{
-    ctx::sock_addr::{Errno, FAILS, SockAddr, fail},
+    ctx::sock_addr::{Errno, SockAddr, fail},
     lb::frontend::{self, Lookup, select_in},
     maps::{
         backends::Choice,
@@ -81,6 +81,8 @@ pub(crate) enum Outcome {
     Untouched,
     /// It fails: what the program returns.
     Fails(i32),
+    /// It is not permitted.
+    Denied,
 }
 
 /// Selects a backend of the frontend for the process, which asked for it as `asked`.
@@ -122,7 +124,7 @@ pub(crate) fn choose<F: Addresses, const SIX: bool>(
         Lookup::Dropped(reason) => {
             count(Counter::SocketDrop);
             count_refusal(service, reason as u32);
-            Outcome::Fails(FAILS)
+            Outcome::Denied
         }
     }
 }

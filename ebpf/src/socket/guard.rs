@@ -3,7 +3,7 @@
 use shunt_common::Counter;
 
 use crate::{
-    ctx::sock_addr::{Errno, FAILS, SockAddr, fail},
+    ctx::sock_addr::{Errno, SockAddr, fail},
     maps::{
         counters::count,
         guarded::{self, Filtered, guards, is_cluster_range},
@@ -39,7 +39,7 @@ pub(crate) fn judge<F: Addresses, const SIX: bool>(
         }
         guarded::Owner::Nobody => {
             count(Counter::SocketDrop);
-            Outcome::Fails(FAILS)
+            Outcome::Denied
         }
         guarded::Owner::External | guarded::Owner::Other => Outcome::Untouched,
     }

@@ -5,6 +5,7 @@ pub(crate) mod bind;
 pub(crate) mod connect;
 mod frontend;
 mod guard;
+pub(crate) mod kernel_thread;
 mod peer;
 mod process;
 pub(crate) mod reply;

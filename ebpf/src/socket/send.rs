@@ -6,7 +6,7 @@ use shunt_common::{
 };
 
 use crate::{
-    ctx::sock_addr::{Errno, GOES_ON, SockAddr, fail},
+    ctx::sock_addr::{Errno, FAILS, GOES_ON, SockAddr, fail},
     maps::{
         backends::{count_connection, is_current},
         counters::count,
@@ -53,6 +53,7 @@ fn send<F: Addresses, const SIX: bool>(
     let Some((frontend, owner)) = find::<F, SIX>(&address, port, protocol, call) else {
         return match guard::judge::<F, SIX>(&address, call) {
             Outcome::Fails(result) => result,
+            Outcome::Denied => FAILS,
             _ => untouched(call, &endpoint),
         };
     };
@@ -93,6 +94,7 @@ fn send<F: Addresses, const SIX: bool>(
         }
         Outcome::Untouched => untouched(call, &endpoint),
         Outcome::Fails(result) => result,
+        Outcome::Denied => FAILS,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
         pods::PodDetection,
         sockets::SocketLb,
         takeover::{Slots, Takeover},
+        task_flags::task_flags,
     },
     sys::{netns_cookie::netns_cookie, raw::Raw},
 };
@@ -43,6 +44,8 @@ pub(crate) struct Constants {
     host_netns: u64,
     /// Not 0: the sockets of others are too.
     sockets_of_pods: u32,
+    /// Offset of the flags of a task; 0: no program looks.
+    task_flags: u32,
     /// Not 0: packets show which backends their connections get.
     chosen_by_packet: u32,
     /// Options of the guard.
@@ -127,6 +130,10 @@ impl Constants {
                 SocketLb::Host | SocketLb::All => netns_cookie().map_err(SocketError::Cookie)?,
             },
             sockets_of_pods: u32::from(sockets.mode == SocketLb::All),
+            task_flags: match sockets.mode {
+                SocketLb::Off => 0,
+                SocketLb::Host | SocketLb::All => task_flags(),
+            },
             chosen_by_packet: xdp.is_on().into(),
             guard: guard.bits(),
             count_traffic: (*count_traffic).into(),
@@ -164,6 +171,7 @@ impl Constants {
             masquerade_all,
             host_netns,
             sockets_of_pods,
+            task_flags,
             chosen_by_packet,
             guard,
             count_traffic,
@@ -188,6 +196,7 @@ impl Constants {
             (registry::MASQUERADE_ALL.name, bytes_of(masquerade_all)),
             (registry::HOST_NETNS.name, bytes_of(host_netns)),
             (registry::SOCKETS_OF_PODS.name, bytes_of(sockets_of_pods)),
+            (registry::TASK_FLAGS.name, bytes_of(task_flags)),
             (registry::CHOSEN_BY_PACKET.name, bytes_of(chosen_by_packet)),
             (registry::GUARD.name, bytes_of(guard)),
             (registry::COUNT_TRAFFIC.name, bytes_of(count_traffic)),

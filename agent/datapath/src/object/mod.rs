@@ -23,6 +23,7 @@ pub(crate) mod sockets;
 #[cfg(test)]
 mod stack;
 pub(crate) mod takeover;
+mod task_flags;
 pub(crate) mod timeouts;
 pub(crate) mod verified;
 pub(crate) mod xdp;

@@ -6,6 +6,7 @@ mod origin;
 mod ports;
 mod redirect;
 mod sample;
+mod sockets;
 mod stack;
 
 /// Makes two tests of a function that is generic over the family, `NAME_v4` and `NAME_v6`.

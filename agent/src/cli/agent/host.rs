@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
 use shunt_common::PortRange;
-use shunt_datapath::{Families, PodDetection, StaleSockets, Unlisted};
+use shunt_datapath::{Datapath, Families, PodDetection, Unlisted};
 use shunt_model::RenderOptions;
 use shunt_runtime::{HostPart, Reports};
 use tokio::time::sleep;
@@ -19,6 +19,7 @@ use crate::{
     host::{
         capabilities::missing_capabilities,
         kernel_settings::set_oom_score,
+        kernel_version::Version,
         open_files::raise_open_files,
         settings::{HostNeeds, HostSettings},
     },
@@ -68,16 +69,20 @@ pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
     }
 }
 
-/// Logs the sockets that stay on a backend that is gone, because the kernel does not list them, and shows
-/// them in the status.
-pub(super) fn report_unlisted(sockets: &StaleSockets, reports: &Reports) {
-    let complaints = sockets.unlisted().iter().map(|unlisted| match unlisted {
+/// Logs the faults that the kernel may have: sockets stay on a backend that is gone, because it does not list them, or its
+/// own clients of services do. Shows them in the status.
+pub(super) fn report_kernel(datapath: &Datapath, reports: &Reports) {
+    let unlisted = datapath.stale_sockets().unlisted();
+    let unlisted = unlisted.iter().map(|unlisted| match unlisted {
         Unlisted::Udp(_) => {
             format!("connected UDP sockets of this node stay on a backend that is gone: {unlisted}")
         }
         Unlisted::Tcp(_) => format!("--terminate-tcp ends no connection: {unlisted}"),
     });
-    reports.set_host(HostPart::Kernel, complaints.collect());
+    let has_hooks = !datapath.sockets().hooks.is_empty();
+    let own_clients = Version::running().filter(|_| has_hooks);
+    let own_clients = own_clients.and_then(Version::complaint);
+    reports.set_host(HostPart::Kernel, unlisted.chain(own_clients).collect());
 }
 
 /// Translation's needs of this host, checked again and again: forwarding that is turned off later stands in the way as
