@@ -215,8 +215,12 @@ fn every_event_survives_its_way_through_messages() {
         "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
         "host_ports": [{ "ip": "192.168.16.10", "port": 53, "protocol": "UDP" }],
         "owner": { "kind": "ReplicaSet", "name": "web" }, "opaque_ports": ["25", "3306-3310"],
+        "mesh": { "service_account": "web", "control_plane": "linkerd", "inbound_port": 4143,
+                  "skipped_ports": ["25"] },
     });
     let machine = json!({ "kind": "ExternalWorkload", "namespace": "default", "name": "vm" });
+    let mesh =
+        json!({ "uri": "spiffe://a/vm", "server_name": "vm.example.org", "inbound_port": 4143 });
     let mut kinds = Vec::new();
     for line in [
         json!({ "event": "Resync", "node_ips": ["192.168.16.10", "fd00::1"],
@@ -233,7 +237,7 @@ fn every_event_survives_its_way_through_messages() {
         json!({ "event": "UpdateLocalBackendIfs", "new": [] }),
         json!({ "event": "UpdateServiceCidrs", "new": ["10.96.0.0/12", "fd00:10:96::/112"] }),
         json!({ "event": "UpdateNodes", "nodes": { "a": ["192.168.16.10", "fd00::1"], "b": [] } }),
-        json!({ "event": "UpdateWorkloads", "workloads": [workload, { "id": machine }],
+        json!({ "event": "UpdateWorkloads", "workloads": [workload, { "id": machine, "mesh": mesh }],
                 "gone": [{ "kind": "Pod", "namespace": "default", "name": "web-0" }] }),
     ] {
         let event = of_line(&line).unwrap();

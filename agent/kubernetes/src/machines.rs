@@ -101,6 +101,7 @@ fn workload(machine: &ExternalWorkload) -> Option<Arc<Workload>> {
             name: (&**name).into(),
         }),
         opaque_ports: opaque.map(|text| opaque_ports(text, &named).into_iter().collect()),
+        mesh: None,
     }))
 }
 

@@ -225,6 +225,9 @@ pub enum Fault {
         /// The path of the first occurrence.
         first: String,
     },
+    /// A proxy with several identities, or a part of one.
+    #[error("a proxy has either `service_account` and `control_plane`, or `uri` and `server_name`")]
+    MeshIdentity,
     /// One backend stands twice in a list, in two versions.
     #[error("the same backend as {first}, but not with the same properties")]
     ContradictoryBackend {

@@ -90,7 +90,7 @@ pub use self::{
     unusable::unusable,
     validate::snapshot::SnapshotBuilder,
     workload::{
-        HostPort, Phase, PortRange, Workload, WorkloadId, WorkloadKind, WorkloadOwner,
-        WorkloadPort, WorkloadUpdate,
+        HostPort, Mesh, MeshIdentity, Phase, PortRange, Workload, WorkloadId, WorkloadKind,
+        WorkloadOwner, WorkloadPort, WorkloadUpdate,
     },
 };

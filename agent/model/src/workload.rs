@@ -27,6 +27,38 @@ pub struct Workload {
     pub owner: Option<WorkloadOwner>,
     /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Box<[PortRange]>>,
+    /// Its proxy, if it is part of a mesh.
+    pub mesh: Option<Box<Mesh>>,
+}
+
+/// The proxy of a workload in a mesh, which other proxies connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Mesh {
+    /// The identity that the proxy proves.
+    pub identity: MeshIdentity,
+    /// The port where the proxy takes connections for any port of the workload.
+    pub inbound_port: NonZeroU16,
+    /// Ports whose connections do not pass through the proxy.
+    pub skipped_ports: Box<[PortRange]>,
+}
+
+/// The identity of a proxy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum MeshIdentity {
+    /// The service account of a pod.
+    ServiceAccount {
+        /// The name in the pod's namespace, not empty.
+        name: Arc<str>,
+        /// The namespace of the control plane that the proxy belongs to, not empty.
+        control_plane: Arc<str>,
+    },
+    /// The identity of a machine, such as `spiffe://root.linkerd.cluster.local/vm`.
+    Uri {
+        /// The URI, not empty.
+        uri: Arc<str>,
+        /// The name that clients give in TLS (SNI), not empty.
+        server_name: Arc<str>,
+    },
 }
 
 /// The identity of a workload: shown as `Pod namespace/name`.

@@ -272,7 +272,37 @@ fn workloads_that_are_none() {
         (
             workload(r#""host_network":true"#),
             "workloads[0].host_network: unknown field `host_network`, expected one of `id`, `ips`, \
-             `ports`, `host_ports`, `node`, `phase`, `ready`, `owner`, `opaque_ports`",
+             `ports`, `host_ports`, `node`, `phase`, `ready`, `owner`, `opaque_ports`, `mesh`",
+        ),
+        (
+            workload(r#""mesh":{"service_account":"web","control_plane":"linkerd"}"#),
+            "workloads[0].mesh: missing field `inbound_port`",
+        ),
+        (
+            workload(r#""mesh":{"service_account":"web","inbound_port":4143}"#),
+            "workloads[0].mesh: a proxy has either `service_account` and `control_plane`, or `uri` \
+             and `server_name`",
+        ),
+        (
+            workload(
+                r#""mesh":{"service_account":"","control_plane":"linkerd","inbound_port":4143}"#,
+            ),
+            "workloads[0].mesh.service_account: the name is empty",
+        ),
+        (
+            workload(r#""mesh":{"uri":"","server_name":"vm","inbound_port":4143}"#),
+            "workloads[0].mesh.uri: the name is empty",
+        ),
+        (
+            workload(r#""mesh":{"uri":"spiffe://a/vm","server_name":"vm","inbound_port":0}"#),
+            "workloads[0].mesh.inbound_port: the port is 0",
+        ),
+        (
+            workload(
+                r#""mesh":{"uri":"a","server_name":"vm","inbound_port":1,"skipped_ports":["x"]}"#,
+            ),
+            "workloads[0].mesh.skipped_ports[0]: `x` is not a port or a range of ports such as \
+             3306-3310",
         ),
         (
             r#"{"event":"Resync","node_ips":[],"services":[],"workloads":[{}]}"#.to_owned(),

@@ -20,7 +20,7 @@ pub use self::{
     http_server::{HttpError, HttpListeners, HttpOptions, HttpServer},
     linkerd::{
         server::LinkerdServer,
-        settings::{LinkerdSettings, OpaquePorts},
+        settings::{LinkerdSettings, MeshSettings, OpaquePorts},
     },
     local_api::{primary::FederationServer, server::LocalApiServer},
     ui::{

@@ -2,6 +2,7 @@
 
 mod client;
 mod follow;
+mod mesh;
 mod services;
 
 use shunt_tests::SocketPath;

@@ -2,7 +2,7 @@
 
 use shunt_model::{
     EventError, Fault, Phase, WorkloadKind,
-    unchecked::{Choice, HostPort, Text, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
+    unchecked::{Choice, HostPort, Mesh, Text, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
 };
 
 use crate::{
@@ -53,6 +53,7 @@ fn workload(message: &proto::Workload) -> Result<Workload<'_>, EventError> {
         ready,
         owner,
         opaque_ports,
+        mesh: proxy,
     } = message;
     let identity = identity.as_ref().ok_or(Fault::MissingField("id"))?;
     let phase = match proto::WorkloadPhase::try_from(*phase) {
@@ -79,6 +80,33 @@ fn workload(message: &proto::Workload) -> Result<Workload<'_>, EventError> {
         opaque_ports: opaque_ports
             .as_ref()
             .map(|proto::PortRanges { list }| texts(list)),
+        mesh: proxy
+            .as_ref()
+            .map(mesh)
+            .transpose()
+            .map_err(|error| error.within("mesh"))?,
+    })
+}
+
+fn mesh(message: &proto::Mesh) -> Result<Mesh<'_>, EventError> {
+    let proto::Mesh {
+        service_account,
+        control_plane,
+        uri,
+        server_name,
+        inbound_port,
+        skipped_ports,
+    } = message;
+    Ok(Mesh {
+        service_account: service_account.as_deref().map(Text::from),
+        control_plane: control_plane.as_deref().map(Text::from),
+        uri: uri.as_deref().map(Text::from),
+        server_name: server_name.as_deref().map(Text::from),
+        inbound_port: port_number(*inbound_port, "inbound_port")?,
+        skipped_ports: skipped_ports
+            .as_ref()
+            .map(|proto::PortRanges { list }| texts(list))
+            .unwrap_or_default(),
     })
 }
 

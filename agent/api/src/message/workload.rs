@@ -1,7 +1,8 @@
 //! A workload as a message.
 
 use shunt_model::{
-    HostPort, Phase, Workload, WorkloadId, WorkloadKind, WorkloadOwner, WorkloadPort,
+    HostPort, Mesh, MeshIdentity, Phase, Workload, WorkloadId, WorkloadKind, WorkloadOwner,
+    WorkloadPort,
 };
 
 use crate::{
@@ -39,6 +40,7 @@ pub(super) fn workload(workload: &Workload) -> proto::Workload {
         ready,
         owner,
         opaque_ports,
+        mesh: proxy,
     } = workload;
     proto::Workload {
         id: Some(workload_id(id)),
@@ -60,6 +62,36 @@ pub(super) fn workload(workload: &Workload) -> proto::Workload {
                 name: name.to_string(),
             }),
         opaque_ports: opaque_ports.as_deref().map(port_ranges),
+        mesh: proxy.as_deref().map(mesh),
+    }
+}
+
+fn mesh(mesh: &Mesh) -> proto::Mesh {
+    let Mesh {
+        identity,
+        inbound_port,
+        skipped_ports,
+    } = mesh;
+    let text = |text: &str| Some(text.to_owned());
+    let identity = match identity {
+        MeshIdentity::ServiceAccount {
+            name,
+            control_plane,
+        } => proto::Mesh {
+            service_account: text(name),
+            control_plane: text(control_plane),
+            ..proto::Mesh::default()
+        },
+        MeshIdentity::Uri { uri, server_name } => proto::Mesh {
+            uri: text(uri),
+            server_name: text(server_name),
+            ..proto::Mesh::default()
+        },
+    };
+    proto::Mesh {
+        inbound_port: inbound_port.get().into(),
+        skipped_ports: (!skipped_ports.is_empty()).then(|| port_ranges(skipped_ports)),
+        ..identity
     }
 }
 

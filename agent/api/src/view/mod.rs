@@ -62,5 +62,5 @@ pub use self::{
     take_over::TakeOver,
     unlocated::Unlocated,
     uplink::{Uplink, UplinkState},
-    workload::{HostPort, Workload, WorkloadPort},
+    workload::{HostPort, Mesh, Workload, WorkloadPort},
 };

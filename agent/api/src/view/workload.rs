@@ -42,6 +42,30 @@ pub struct Workload {
     /// Ports whose protocol proxies are not to look into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opaque_ports: Option<Vec<String>>,
+    /// Its proxy, if it is part of a mesh.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mesh: Option<Mesh>,
+}
+
+/// The proxy of a workload in a mesh: of a service account, or with a URI.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mesh {
+    /// The service account of a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<String>,
+    /// The namespace of its control plane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<String>,
+    /// The identity of a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+    /// Its name in TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    /// The port where the proxy takes connections, in host byte order.
+    pub inbound_port: u16,
+    /// Ports that do not pass through the proxy.
+    pub skipped_ports: Vec<String>,
 }
 
 /// A port that a workload declares.
@@ -80,6 +104,7 @@ impl TryFrom<proto::Workload> for Workload {
             ready,
             owner,
             opaque_ports,
+            mesh,
         } = message;
         let proto::WorkloadId {
             kind,
@@ -117,6 +142,32 @@ impl TryFrom<proto::Workload> for Workload {
             ready,
             owner: owner.map(|proto::WorkloadOwner { kind, name }| format!("{kind}/{name}")),
             opaque_ports: opaque_ports.map(|proto::PortRanges { list }| list),
+            mesh: mesh.map(TryInto::try_into).transpose()?,
+        })
+    }
+}
+
+impl TryFrom<proto::Mesh> for Mesh {
+    type Error = Malformed;
+
+    fn try_from(message: proto::Mesh) -> Result<Self, Malformed> {
+        let proto::Mesh {
+            service_account,
+            control_plane,
+            uri,
+            server_name,
+            inbound_port,
+            skipped_ports,
+        } = message;
+        Ok(Self {
+            service_account,
+            control_plane,
+            uri,
+            server_name,
+            inbound_port: port(inbound_port)?,
+            skipped_ports: skipped_ports
+                .map(|proto::PortRanges { list }| list)
+                .unwrap_or_default(),
         })
     }
 }

@@ -5,6 +5,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, de::IgnoredAny};
 use shunt_model::ServiceId;
 
+use super::names::SharedName;
+
 /// An object's metadata as it comes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -28,6 +30,8 @@ pub(crate) struct Labels {
     pub(super) service_name: Option<Box<str>>,
     #[serde(rename = "topology.kubernetes.io/zone")]
     pub(super) zone: Option<Box<str>>,
+    #[serde(rename = "linkerd.io/control-plane-ns")]
+    pub(super) linkerd_control_plane: Option<SharedName>,
 }
 
 /// The annotations that are read.
@@ -44,6 +48,8 @@ pub(crate) struct Annotations {
     pub(super) masquerade: Option<Box<str>>,
     #[serde(rename = "config.linkerd.io/opaque-ports")]
     pub(super) opaque_ports: Option<Box<str>>,
+    #[serde(rename = "config.linkerd.io/skip-inbound-ports")]
+    pub(super) skip_inbound_ports: Option<Box<str>>,
     #[serde(rename = "workload.shunt.io/readiness-probe")]
     pub(super) readiness_probe: Option<Box<str>>,
     #[serde(rename = "service.kubernetes.io/topology-aware-hints")]

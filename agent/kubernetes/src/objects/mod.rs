@@ -14,6 +14,7 @@ pub(crate) mod external_workload_schema;
 pub(crate) mod external_workload_spec;
 pub(super) mod interner;
 pub(crate) mod lenient;
+mod linkerd_proxy;
 pub(crate) mod metadata;
 mod names;
 pub(crate) mod node;

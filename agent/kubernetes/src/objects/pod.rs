@@ -8,7 +8,12 @@ use shunt_model::{
 };
 
 use super::{
-    address::Address, metadata::Metadata, names::SharedName, null, opaque_ports::opaque_ports,
+    address::Address,
+    linkerd_proxy::{inbound_port, is_proxy, mesh},
+    metadata::Metadata,
+    names::SharedName,
+    null,
+    opaque_ports::opaque_ports,
     service::protocol,
 };
 
@@ -54,6 +59,7 @@ struct RawOwner {
 #[serde(rename_all = "camelCase", default)]
 struct RawSpec {
     node_name: Option<SharedName>,
+    service_account_name: Option<SharedName>,
     host_network: Option<bool>,
     #[serde(deserialize_with = "null::or_default")]
     init_containers: Vec<RawContainer>,
@@ -64,6 +70,10 @@ struct RawSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct RawContainer {
+    #[serde(rename = "name", deserialize_with = "is_proxy")]
+    is_proxy: bool,
+    #[serde(rename = "env", deserialize_with = "inbound_port")]
+    inbound_port: Option<NonZeroU16>,
     #[serde(deserialize_with = "null::or_default")]
     ports: Vec<RawPort>,
 }
@@ -122,14 +132,22 @@ impl From<RawPod> for Pod {
             _ => Phase::Running,
         };
         let on_host = spec.host_network.unwrap_or_default();
-        let containers = spec.init_containers.iter().chain(&spec.containers);
-        let declared: Vec<&RawPort> = containers.flat_map(|container| &container.ports).collect();
+        let containers = || spec.init_containers.iter().chain(&spec.containers);
+        let ports = containers().flat_map(|container| &container.ports);
+        let declared: Vec<&RawPort> = ports.collect();
         let ports: BTreeSet<WorkloadPort> = declared.iter().filter_map(|port| port.own()).collect();
         let host_ips = addresses(status.host_ip, status.host_ips);
         let host_ports: BTreeSet<HostPort> = declared
             .iter()
             .flat_map(|port| port.at_host(on_host, &host_ips))
             .collect();
+        let proxy = containers().find(|container| container.is_proxy);
+        let mesh = mesh(
+            metadata.labels.as_ref(),
+            metadata.annotations.as_ref(),
+            spec.service_account_name,
+            proxy.and_then(|container| container.inbound_port),
+        );
         let annotation = metadata.annotations.and_then(|own| own.opaque_ports);
         let named = ports.iter().map(|port| (&*port.name, port.port.get()));
         let opaque_ports = annotation.map(|text| opaque_ports(&text, &named).into_iter().collect());
@@ -153,6 +171,7 @@ impl From<RawPod> for Pod {
                 name: owner.name.0,
             }),
             opaque_ports,
+            mesh,
         };
         Self {
             id,

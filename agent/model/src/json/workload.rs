@@ -8,7 +8,7 @@ use crate::{
     unchecked::{
         choice::Choice,
         text::Text,
-        workload::{HostPort, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
+        workload::{HostPort, Mesh, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
     },
     workload::{Phase, WorkloadKind},
 };
@@ -39,6 +39,21 @@ struct WorkloadShape<'a> {
     #[serde(default, deserialize_with = "optional_object")]
     owner: Option<WorkloadOwner<'a>>,
     opaque_ports: Option<Vec<Text<'a>>>,
+    #[serde(default, deserialize_with = "optional_object")]
+    mesh: Option<Mesh<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, remote = "Mesh")]
+struct MeshShape<'a> {
+    #[serde(borrow)]
+    service_account: Option<Text<'a>>,
+    control_plane: Option<Text<'a>>,
+    uri: Option<Text<'a>>,
+    server_name: Option<Text<'a>>,
+    inbound_port: u16,
+    #[serde(default)]
+    skipped_ports: Vec<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +89,7 @@ fn nothing<'a>() -> Text<'a> {
 from_fields_as! {
     WorkloadId as WorkloadIdShape,
     Workload as WorkloadShape,
+    Mesh as MeshShape,
     WorkloadPort as WorkloadPortShape,
     HostPort as HostPortShape,
     WorkloadOwner as WorkloadOwnerShape,

@@ -15,5 +15,5 @@ pub use self::{
     event::{Event, NodePortUpdate, Snapshot, WorkloadUpdate},
     service::{Backend, Entries, Id, Port, Service, Split, SplitBackend},
     text::Text,
-    workload::{HostPort, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
+    workload::{HostPort, Mesh, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
 };

@@ -38,6 +38,25 @@ pub struct Workload<'a> {
     pub owner: Option<WorkloadOwner<'a>>,
     /// Ports, or ranges of them; `None`: not given.
     pub opaque_ports: Option<Vec<Text<'a>>>,
+    /// Its proxy in a mesh.
+    pub mesh: Option<Mesh<'a>>,
+}
+
+/// The proxy of a workload in a mesh.
+#[derive(Debug)]
+pub struct Mesh<'a> {
+    /// The service account of a pod.
+    pub service_account: Option<Text<'a>>,
+    /// The namespace of its control plane.
+    pub control_plane: Option<Text<'a>>,
+    /// The identity of a machine.
+    pub uri: Option<Text<'a>>,
+    /// Its name in TLS.
+    pub server_name: Option<Text<'a>>,
+    /// The port where the proxy takes connections.
+    pub inbound_port: u16,
+    /// Ports, or ranges of them, that do not pass through the proxy.
+    pub skipped_ports: Vec<Text<'a>>,
 }
 
 /// A port that a workload declares.

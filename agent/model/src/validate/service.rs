@@ -94,7 +94,10 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
             .transpose()
             .map_err(|fault| EventError::new(fault).within("forwarding"))?,
         masquerade,
-        opaque_ports: opaque_ports.map(port_ranges).transpose()?.map(Into::into),
+        opaque_ports: opaque_ports
+            .map(|list| port_ranges(list, "opaque_ports"))
+            .transpose()?
+            .map(Into::into),
         profile: profile.map(|text| object(&text)).transpose()?,
         seniority: None,
         ports: service_ports(ports)?,

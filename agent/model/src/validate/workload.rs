@@ -15,7 +15,8 @@ use crate::{
         name::name,
     },
     workload::{
-        HostPort, PortRange, Workload, WorkloadId, WorkloadOwner, WorkloadPort, WorkloadUpdate,
+        HostPort, Mesh, MeshIdentity, PortRange, Workload, WorkloadId, WorkloadOwner, WorkloadPort,
+        WorkloadUpdate,
     },
 };
 
@@ -113,6 +114,7 @@ impl TryFrom<unchecked::Workload<'_>> for Workload {
             ready,
             owner,
             opaque_ports,
+            mesh,
         } = workload;
         let id = WorkloadId::try_from(id).map_err(|error| error.within("id"))?;
         let mut own = Vec::with_capacity(ips.len());
@@ -135,7 +137,49 @@ impl TryFrom<unchecked::Workload<'_>> for Workload {
                 kind: Arc::from(&*owner.kind),
                 name: Arc::from(&*owner.name),
             }),
-            opaque_ports: opaque_ports.map(port_ranges).transpose()?,
+            opaque_ports: opaque_ports
+                .map(|list| port_ranges(list, "opaque_ports"))
+                .transpose()?,
+            mesh: mesh
+                .map(|mesh| Mesh::try_from(mesh).map(Box::new))
+                .transpose()
+                .map_err(|error| error.within("mesh"))?,
+        })
+    }
+}
+
+impl TryFrom<unchecked::Mesh<'_>> for Mesh {
+    type Error = EventError;
+
+    fn try_from(mesh: unchecked::Mesh<'_>) -> Result<Self, EventError> {
+        let unchecked::Mesh {
+            service_account,
+            control_plane,
+            uri,
+            server_name,
+            inbound_port,
+            skipped_ports,
+        } = mesh;
+        let shared = |text: &Text<'_>, field| name(text).map(Arc::from).map_err(at(field));
+        let identity = match (&service_account, &control_plane, &uri, &server_name) {
+            (Some(account), Some(control_plane), None, None) => MeshIdentity::ServiceAccount {
+                name: shared(account, "service_account")?,
+                control_plane: shared(control_plane, "control_plane")?,
+            },
+            (None, None, Some(uri), Some(server_name)) => MeshIdentity::Uri {
+                uri: match &**uri {
+                    "" => return Err(at("uri")(Fault::EmptyName)),
+                    uri => uri.into(),
+                },
+                server_name: shared(server_name, "server_name")?,
+            },
+            _ => return Err(Fault::MeshIdentity.into()),
+        };
+        Ok(Self {
+            identity,
+            inbound_port: NonZeroU16::new(inbound_port)
+                .ok_or_else(|| at("inbound_port")(Fault::ZeroPort))?,
+            skipped_ports: port_ranges(skipped_ports, "skipped_ports")?,
         })
     }
 }
@@ -170,9 +214,12 @@ impl TryFrom<unchecked::HostPort<'_>> for HostPort {
     }
 }
 
-/// The ports of the list in the field `opaque_ports`, of a workload or of a service.
-pub(super) fn port_ranges(list: Vec<Text<'_>>) -> Result<Box<[PortRange]>, EventError> {
-    each(list, "opaque_ports", |text: Text<'_>| {
+/// The ports of the list in the field `field`, of a workload or of a service.
+pub(super) fn port_ranges(
+    list: Vec<Text<'_>>,
+    field: &str,
+) -> Result<Box<[PortRange]>, EventError> {
+    each(list, field, |text: Text<'_>| {
         PortRange::from_str(&text).map_err(EventError::new)
     })
 }

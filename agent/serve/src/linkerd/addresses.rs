@@ -11,6 +11,7 @@ use crate::linkerd::{
     authority::{Destination, Name},
     client::Client,
     metadata::{Labels, bare, endpoint, namespace, of_workload, service_labels},
+    settings::LinkerdSettings,
     usable::usable,
 };
 
@@ -27,12 +28,17 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// Returns the addresses behind what was asked for, for this client.
-    pub(super) fn of(destination: &Destination, answer: &Answer, client: &Client) -> Self {
+    pub(super) fn of(
+        destination: &Destination,
+        answer: &Answer,
+        client: &Client,
+        settings: &LinkerdSettings,
+    ) -> Self {
         match destination {
             Destination::Address { ip, port } => {
-                at_address(SocketAddr::new(*ip, port.get()), answer, client)
+                at_address(SocketAddr::new(*ip, port.get()), answer, client, settings)
             }
-            Destination::Name(name) => of_name(name, answer, client),
+            Destination::Name(name) => of_name(name, answer, client, settings),
         }
     }
 
@@ -57,7 +63,12 @@ impl Addresses {
 }
 
 /// Behind an address that is no service's is that address.
-fn at_address(address: SocketAddr, answer: &Answer, client: &Client) -> Addresses {
+fn at_address(
+    address: SocketAddr,
+    answer: &Answer,
+    client: &Client,
+    settings: &LinkerdSettings,
+) -> Addresses {
     let mut targets = answer.targets.iter();
     let Some(target) = targets.find(|target| target.in_use) else {
         return Addresses::single(address, bare(address));
@@ -65,13 +76,14 @@ fn at_address(address: SocketAddr, answer: &Answer, client: &Client) -> Addresse
     match &target.who {
         Who::Service(own) => {
             let chosen = usable(own_endpoints(answer), policy(target.kind, own), client);
-            let list = chosen.into_iter().map(|found| shown(found, found.key.port));
+            let chosen = chosen.into_iter();
+            let list = chosen.map(|found| shown(found, found.key.port, settings));
             Addresses::of_service(&own.service, list)
         }
         // Nothing answers there, and the address is taken.
         Who::UndefinedPort { service, .. } => Addresses::of_service(service, [].into_iter()),
         Who::Workload(workload) if workload.phase != Phase::Pending => {
-            let found = of_workload(workload, address);
+            let found = of_workload(workload, address, settings);
             Addresses {
                 labels: Labels::from([namespace(&workload.id.namespace)]),
                 ..Addresses::single(address, found)
@@ -85,7 +97,7 @@ fn at_address(address: SocketAddr, answer: &Answer, client: &Client) -> Addresse
 
 /// Behind a service's name are its endpoints; at a port that it does not declare, each of them at that
 /// same port.
-fn of_name(name: &Name, answer: &Answer, client: &Client) -> Addresses {
+fn of_name(name: &Name, answer: &Answer, client: &Client, settings: &LinkerdSettings) -> Addresses {
     let Name {
         instance,
         service,
@@ -109,7 +121,7 @@ fn of_name(name: &Name, answer: &Answer, client: &Client) -> Addresses {
     let chosen = usable(endpoints, policy.unwrap_or_default(), client);
     let list = chosen.into_iter().map(|found| {
         let port = if declared { found.key.port } else { port.get() };
-        shown(found, port)
+        shown(found, port, settings)
     });
     Addresses::of_service(service, list)
 }
@@ -153,7 +165,11 @@ const fn policy(kind: TargetKind, target: &ServiceTarget) -> TrafficPolicy {
     }
 }
 
-fn shown(found: &EndpointView, port: u16) -> (SocketAddr, WeightedAddr) {
+fn shown(
+    found: &EndpointView,
+    port: u16,
+    settings: &LinkerdSettings,
+) -> (SocketAddr, WeightedAddr) {
     let address = SocketAddr::new(found.key.ip, port);
-    (address, endpoint(found, address))
+    (address, endpoint(found, address, settings))
 }

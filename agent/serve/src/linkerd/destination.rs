@@ -35,10 +35,11 @@ pub(super) struct DestinationService {
 
 impl DestinationService {
     pub(super) fn new(inspector: Inspector, settings: LinkerdSettings) -> Self {
+        let settings = Arc::new(settings);
         Self {
             inspector,
             cluster_domain: Arc::clone(&settings.cluster_domain),
-            addresses: Followed::new(()),
+            addresses: Followed::new(Arc::clone(&settings)),
             profiles: Followed::new(settings),
         }
     }

@@ -8,6 +8,8 @@ use linkerd2_proxy_api::{
 };
 use shunt_model::{EndpointView, ServiceId, Workload, WorkloadKind, WorkloadOwner};
 
+use crate::linkerd::{hints::add_hints, settings::LinkerdSettings};
+
 /// The weight of every endpoint: linkerd's proxies balance by load.
 const WEIGHT: u32 = 10_000;
 
@@ -24,10 +26,14 @@ pub(super) fn bare(address: SocketAddr) -> WeightedAddr {
 }
 
 /// An endpoint of a service, at this address.
-pub(super) fn endpoint(endpoint: &EndpointView, address: SocketAddr) -> WeightedAddr {
+pub(super) fn endpoint(
+    endpoint: &EndpointView,
+    address: SocketAddr,
+    settings: &LinkerdSettings,
+) -> WeightedAddr {
     let EndpointView { zone, workload, .. } = endpoint;
     let mut found = match workload {
-        Some(workload) => of_workload(workload, address),
+        Some(workload) => of_workload(workload, address, settings),
         None => bare(address),
     };
     let zone = zone.as_ref();
@@ -38,7 +44,11 @@ pub(super) fn endpoint(endpoint: &EndpointView, address: SocketAddr) -> Weighted
 }
 
 /// A workload, at this address.
-pub(super) fn of_workload(workload: &Workload, address: SocketAddr) -> WeightedAddr {
+pub(super) fn of_workload(
+    workload: &Workload,
+    address: SocketAddr,
+    settings: &LinkerdSettings,
+) -> WeightedAddr {
     let Workload { id, owner, .. } = workload;
     let (label, group, kind) = match id.kind {
         WorkloadKind::Pod => ("pod", "core", "Pod"),
@@ -52,7 +62,7 @@ pub(super) fn of_workload(workload: &Workload, address: SocketAddr) -> WeightedA
         .as_ref()
         .map(|WorkloadOwner { kind, name }| (kind.to_lowercase(), name.to_string()));
     let own = (label.to_owned(), id.name.to_string());
-    WeightedAddr {
+    let found = WeightedAddr {
         metric_labels: owner.into_iter().chain([own]).collect(),
         resource_ref: Some(resource(Resource {
             group: group.to_owned(),
@@ -62,7 +72,8 @@ pub(super) fn of_workload(workload: &Workload, address: SocketAddr) -> WeightedA
             ..Resource::default()
         })),
         ..bare(address)
-    }
+    };
+    add_hints(found, workload, address.port(), settings)
 }
 
 /// The label of a namespace.

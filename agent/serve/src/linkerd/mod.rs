@@ -8,6 +8,7 @@ mod addresses;
 mod authority;
 mod client;
 mod destination;
+mod hints;
 mod messages;
 mod metadata;
 mod overrides;

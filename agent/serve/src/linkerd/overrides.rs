@@ -91,7 +91,6 @@ mod tests {
     use shunt_model::{Protocol, ServiceId, TrafficPolicy};
 
     use super::*;
-    use crate::linkerd::settings::OpaquePorts;
 
     const BY_ADDRESS: SplitTarget = SplitTarget::Address {
         ip: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
@@ -157,10 +156,7 @@ mod tests {
             first,
             frontend: None,
         };
-        let settings = LinkerdSettings {
-            cluster_domain: "cluster.local".into(),
-            opaque_ports: OpaquePorts([].into()),
-        };
+        let settings = LinkerdSettings::of_domain("cluster.local");
         let shown = overrides(TargetKind::ClusterIp, &target, &settings).into_iter();
         shown
             .map(|destination| (destination.authority, destination.weight))

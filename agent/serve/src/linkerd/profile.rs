@@ -22,13 +22,13 @@ pub(super) struct Profile(pub(super) DestinationProfile);
 impl Made for Profile {
     /// Nothing of a profile depends on who asks.
     type Question = Destination;
-    type Settings = LinkerdSettings;
+    type Settings = Arc<LinkerdSettings>;
     type Memory = Read;
     type Message = DestinationProfile;
 
     fn make(
         destination: &Destination,
-        settings: &LinkerdSettings,
+        settings: &Arc<LinkerdSettings>,
         answer: &Answer,
         read: &mut Read,
     ) -> Self {
@@ -90,7 +90,7 @@ fn at_address(
         // Nothing is known of the port, and nothing answers there.
         Who::UndefinedPort { .. } => DestinationProfile::default(),
         Who::Workload(workload) if workload.phase != Phase::Pending => of_endpoint(
-            of_workload(workload, address),
+            of_workload(workload, address, settings),
             Some(workload),
             address,
             settings,
@@ -134,7 +134,12 @@ fn of_instance(
     let port = if is_declared { found.key.port } else { port };
     let address = SocketAddr::new(found.key.ip, port);
     let workload = found.workload.as_deref();
-    of_endpoint(endpoint(found, address), workload, address, settings)
+    of_endpoint(
+        endpoint(found, address, settings),
+        workload,
+        address,
+        settings,
+    )
 }
 
 fn of_service(
@@ -204,7 +209,6 @@ mod tests {
     use shunt_model::{Protocol, Query, ServiceId, Target, TrafficPolicy};
 
     use super::*;
-    use crate::linkerd::settings::OpaquePorts;
 
     /// The answer for a service with this timeout of its route, in a text of its own.
     fn answer(timeout: &str, affinity_timeout: u32) -> Answer {
@@ -243,10 +247,7 @@ mod tests {
     fn a_profile_is_read_when_it_changes() {
         let destination = Destination::of("web.shop.svc.cluster.local:80", "cluster.local");
         let destination = destination.unwrap();
-        let settings = LinkerdSettings {
-            cluster_domain: "cluster.local".into(),
-            opaque_ports: OpaquePorts([].into()),
-        };
+        let settings = Arc::new(LinkerdSettings::of_domain("cluster.local"));
         let mut read = Read::default();
         let mut last: Option<Profile> = None;
         for (timeout, flap, readings, messages) in [

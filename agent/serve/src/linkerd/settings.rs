@@ -11,9 +11,30 @@ pub struct LinkerdSettings {
     pub cluster_domain: Arc<str>,
     /// The ports that are opaque where neither service nor workload lists its own.
     pub opaque_ports: OpaquePorts,
+    /// The mesh whose identities clients verify; `None`: identities and hints are not sent.
+    pub mesh: Option<MeshSettings>,
+}
+
+/// The mesh of linkerd's proxies. If a part of it is wrong, every connection to a meshed pod fails.
+#[derive(Debug, Clone)]
+pub struct MeshSettings {
+    /// The suffix of identities, `cluster.local` for example.
+    pub trust_domain: Arc<str>,
+    /// The namespace of the control plane, `linkerd` for example.
+    pub control_plane: Arc<str>,
 }
 
 impl LinkerdSettings {
+    /// Settings of tests in a cluster of this domain: no ports are opaque.
+    #[cfg(test)]
+    pub(super) fn of_domain(domain: &str) -> Self {
+        Self {
+            cluster_domain: domain.into(),
+            opaque_ports: OpaquePorts(Arc::default()),
+            mesh: None,
+        }
+    }
+
     /// The name of a service, as the cluster's DNS has it.
     pub(super) fn name_of(&self, service: &ServiceId) -> String {
         let ServiceId { namespace, name } = service;
@@ -62,8 +83,8 @@ mod tests {
     #[test]
     fn what_is_said_replaces_the_default() {
         let settings = LinkerdSettings {
-            cluster_domain: "cluster.local".into(),
             opaque_ports: OpaquePorts::DEFAULT.parse().unwrap(),
+            ..LinkerdSettings::of_domain("cluster.local")
         };
         assert_eq!(settings.opaque_ports.to_string(), OpaquePorts::DEFAULT);
         let range = PortRange {

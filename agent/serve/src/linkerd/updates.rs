@@ -1,6 +1,6 @@
 //! Updates of addresses for a client.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use linkerd2_proxy_api::{
     destination::{
@@ -11,7 +11,10 @@ use linkerd2_proxy_api::{
 
 use shunt_model::Answer;
 
-use crate::linkerd::{addresses::Addresses, authority::Destination, client::Client, shared::Made};
+use crate::linkerd::{
+    addresses::Addresses, authority::Destination, client::Client, settings::LinkerdSettings,
+    shared::Made,
+};
 
 /// A message has at most so many addresses. With the longest names that there can be it is shorter than
 /// the 4 MiB that clients take.
@@ -20,17 +23,17 @@ const PIECE: usize = 4096;
 impl Made for Addresses {
     /// Clients on one node have the same addresses.
     type Question = (Destination, Client);
-    type Settings = ();
+    type Settings = Arc<LinkerdSettings>;
     type Memory = ();
     type Message = Update;
 
     fn make(
         (destination, client): &(Destination, Client),
-        (): &(),
+        settings: &Arc<LinkerdSettings>,
         answer: &Answer,
         (): &mut (),
     ) -> Self {
-        Self::of(destination, answer, client)
+        Self::of(destination, answer, client, settings)
     }
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Update> {

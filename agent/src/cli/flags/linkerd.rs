@@ -1,10 +1,10 @@
 //! The server of linkerd's destination API.
 
 use anyhow::{Context as _, Result, ensure};
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::Inspector;
-use shunt_serve::{CallLimits, LinkerdServer, LinkerdSettings, OpaquePorts};
+use shunt_serve::{CallLimits, LinkerdServer, LinkerdSettings, MeshSettings, OpaquePorts};
 
 /// linkerd's destination API.
 #[derive(Debug, Clone, Args)]
@@ -27,6 +27,17 @@ pub(crate) struct LinkerdArgs {
     /// ranges of them, separated by commas
     #[arg(long, value_name = "PORTS", default_value = OpaquePorts::DEFAULT)]
     linkerd_opaque_ports: OpaquePorts,
+
+    /// Trust domain of linkerd's identities: proxies then get the identities of meshed pods, and hints for connections
+    /// to them. If it is wrong, every connection to a meshed pod fails [default: none is sent]
+    #[arg(long, value_name = "DOMAIN", requires = "linkerd_control_plane_namespace",
+          value_parser = NonEmptyStringValueParser::new())]
+    linkerd_trust_domain: Option<String>,
+
+    /// Namespace of linkerd's control plane, which is a part of the identities
+    #[arg(long, value_name = "NAMESPACE", requires = "linkerd_trust_domain",
+          value_parser = NonEmptyStringValueParser::new())]
+    linkerd_control_plane_namespace: Option<String>,
 
     /// Maximum number of connections at --linkerd-api. If all are taken, one without a call gives way
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "linkerd_api",
@@ -62,6 +73,8 @@ impl LinkerdArgs {
             linkerd_api_remote,
             linkerd_cluster_domain,
             linkerd_opaque_ports,
+            linkerd_trust_domain,
+            linkerd_control_plane_namespace,
             max_linkerd_connections,
             max_linkerd_streams,
             max_linkerd_unread,
@@ -78,6 +91,12 @@ impl LinkerdArgs {
         let settings = LinkerdSettings {
             cluster_domain: linkerd_cluster_domain.into(),
             opaque_ports: linkerd_opaque_ports,
+            mesh: linkerd_trust_domain
+                .zip(linkerd_control_plane_namespace)
+                .map(|(trust_domain, control_plane)| MeshSettings {
+                    trust_domain: trust_domain.into(),
+                    control_plane: control_plane.into(),
+                }),
         };
         let limits = CallLimits::new(
             max_linkerd_connections,

@@ -14,9 +14,14 @@ pub(super) struct Served(SocketPath);
 impl Served {
     /// A world whose agent serves the API, with where that is, after these events.
     pub(super) fn world(events: &[String]) -> Option<((World, Self), String)> {
+        Self::world_with(&[], events)
+    }
+
+    /// The same with further flags of the agent.
+    pub(super) fn world_with(flags: &[&str], events: &[String]) -> Option<((World, Self), String)> {
         let socket = SocketPath::new();
         let place = format!("unix:{}", socket.path().display());
-        let mut world = World::with_flags(&[FLAGS[0], &place])?;
+        let mut world = World::with_flags(&[&[FLAGS[0], &place], flags].concat())?;
         for event in events {
             world.apply(event);
         }
@@ -30,7 +35,7 @@ impl Served {
 }
 
 /// An endpoint on node 1, which is this one, or node 2.
-fn endpoint(ip: &str, port: u16) -> Value {
+pub(super) fn endpoint(ip: &str, port: u16) -> Value {
     let local = ip.starts_with("10.1.1.");
     let (node, zone) = if local {
         ("node-1", "a")
@@ -41,7 +46,7 @@ fn endpoint(ip: &str, port: u16) -> Value {
 }
 
 /// With further fields.
-fn with(mut value: Value, fields: Value) -> Value {
+pub(super) fn with(mut value: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else {
         panic!("{fields} is no object");
     };

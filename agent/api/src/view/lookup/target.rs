@@ -42,7 +42,7 @@ pub enum Who {
         port: u16,
     },
     /// A workload.
-    Workload(Workload),
+    Workload(Box<Workload>),
     /// A node.
     Node {
         /// Its name, if events have it.
@@ -119,7 +119,7 @@ impl TryFrom<proto::Target> for Target {
                     port: port(number)?,
                 }
             }
-            Message::Workload(workload) => Who::Workload(workload.try_into()?),
+            Message::Workload(workload) => Who::Workload(Box::new(workload.try_into()?)),
             Message::Node(proto::NodeTarget { name, own }) => Who::Node { name, own },
             Message::UndefinedPort(proto::UndefinedPortTarget { service, kind }) => {
                 Who::UndefinedPort {

@@ -270,6 +270,16 @@ pub(super) const ROWS: &[Row] = &[
         "--max-linkerd-unread=7 --linkerd-api=unix:DIR/linkerd",
         "APIs",
         "bytes: 7340032",
+        "--linkerd-trust-domain=example --linkerd-control-plane-namespace=linkerd \
+         --linkerd-api=unix:DIR/linkerd",
+        "APIs",
+        "trust_domain: \"example\"",
+    ),
+    Row(
+        "--linkerd-control-plane-namespace=linkerd --linkerd-trust-domain=example \
+         --linkerd-api=unix:DIR/linkerd",
+        "APIs",
+        "control_plane: \"linkerd\"",
     ),
     Row("--ui=unix:DIR/ui", "APIs", "UiPlace(Some"),
     Row(
