@@ -1,18 +1,25 @@
 //! Machines outside the cluster (ExternalWorkloads), as lookups know them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc};
 
-use shunt_model::{Phase, Workload, WorkloadId, WorkloadKind, WorkloadOwner, WorkloadPort};
+use shunt_model::{
+    Mesh, MeshIdentity, Phase, Workload, WorkloadId, WorkloadKind, WorkloadOwner, WorkloadPort,
+};
 
 use crate::{
     objects::{
-        external_workload::{ExternalWorkload, Group},
+        external_workload::{DeclaredPort, ExternalWorkload, Group, MeshTls},
         opaque_ports::opaque_ports,
         service::protocol,
     },
     pods::Pods,
     watch::step::Step,
 };
+
+/// The name of the port where a machine's proxy takes connections of other proxies, and the port without one
+/// (linkerd2, pkg/k8s/labels.go, `ProxyPortName`).
+const PROXY_PORT: &str = "linkerd-proxy";
+const DEFAULT_PROXY_PORT: NonZeroU16 = NonZeroU16::new(4143).unwrap();
 
 /// All machines that are followed. To lookups two of one name are one, since a group is no part of it: then
 /// that of our group counts.
@@ -101,8 +108,25 @@ fn workload(machine: &ExternalWorkload) -> Option<Arc<Workload>> {
             name: (&**name).into(),
         }),
         opaque_ports: opaque.map(|text| opaque_ports(text, &named).into_iter().collect()),
-        mesh: None,
+        mesh: machine.mesh_tls.as_ref().map(|tls| mesh(tls, &body.ports)),
     }))
+}
+
+/// Returns the proxy of a machine. It has the port that is named for it, or linkerd's own.
+fn mesh(tls: &MeshTls, ports: &[DeclaredPort]) -> Box<Mesh> {
+    let MeshTls {
+        identity,
+        server_name,
+    } = tls;
+    let own = ports.iter().find(|port| &*port.name == PROXY_PORT);
+    Box::new(Mesh {
+        identity: MeshIdentity::Uri {
+            uri: (&**identity).into(),
+            server_name: (&**server_name).into(),
+        },
+        inbound_port: own.map_or(DEFAULT_PROXY_PORT, |port| port.port),
+        skipped_ports: Box::default(),
+    })
 }
 
 #[cfg(test)]
@@ -161,6 +185,32 @@ mod tests {
         let opaque: Vec<_> = opaque.map(ToString::to_string).collect();
         assert_eq!(opaque, ["25", "5432"]);
         assert!(workload(&own("host")).is_none(), "nobody can read it");
+    }
+
+    #[test]
+    fn a_machine_of_linkerds_has_the_identity_of_its_proxy() {
+        let mut object = object("192.0.2.1");
+        object["spec"]["meshTLS"] =
+            json!({ "identity": "spiffe://a/vm", "serverName": "vm.example.org" });
+        let mesh = |object: &Value| {
+            let raw: RawLinkerd = serde_json::from_value(object.clone()).unwrap();
+            workload(&raw.into()).unwrap().mesh.as_deref().cloned()
+        };
+        let expected = |port| Mesh {
+            identity: MeshIdentity::Uri {
+                uri: "spiffe://a/vm".into(),
+                server_name: "vm.example.org".into(),
+            },
+            inbound_port: NonZeroU16::new(port).unwrap(),
+            skipped_ports: Box::default(),
+        };
+        assert_eq!(mesh(&object), Some(expected(4143)));
+        object["spec"]["ports"] = json!([
+            { "name": "db", "port": 5432 }, { "name": "linkerd-proxy", "port": 4999 },
+        ]);
+        assert_eq!(mesh(&object), Some(expected(4999)));
+        let ours: RawOwn = serde_json::from_value(object).unwrap();
+        assert_eq!(workload(&ours.into()).unwrap().mesh, None);
     }
 
     #[test]

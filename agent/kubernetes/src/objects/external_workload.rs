@@ -106,6 +106,27 @@ pub(crate) struct ExternalWorkload {
     pub(crate) owner: Option<(Box<str>, Box<str>)>,
     /// The ports whose protocol proxies are not to look into, by names and numbers; `None`: it names none.
     pub(crate) opaque_ports: Option<Box<str>>,
+    /// The identity of its proxy, if it is part of linkerd's mesh.
+    pub(crate) mesh_tls: Option<MeshTls>,
+}
+
+/// Identity of a proxy, which linkerd's group requires (`spec.meshTLS`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MeshTls {
+    /// A URI, such as `spiffe://root.linkerd.cluster.local/vm`.
+    pub(crate) identity: Box<str>,
+    /// The name that clients give in TLS.
+    pub(crate) server_name: Box<str>,
+}
+
+impl MeshTls {
+    /// Reads it out of a spec. One that lacks a part is none: no peer could be verified by it.
+    fn of(spec: &Value) -> Option<Self> {
+        let found = Self::deserialize(spec.get("meshTLS")?).ok()?;
+        let is_whole = !found.identity.is_empty() && !found.server_name.is_empty();
+        is_whole.then_some(found)
+    }
 }
 
 /// Content of an ExternalWorkload.
@@ -213,6 +234,11 @@ impl RawWorkload {
             Some(Value::Array(conditions)) => conditions,
             _ => Vec::new(),
         };
+        let mesh_tls = match group {
+            // Its definition has no place for it.
+            Group::Shunt => None,
+            Group::Linkerd => MeshTls::of(&spec),
+        };
         let mut spec = Spec::deserialize(spec).map_err(|error| format!("spec: {error}"));
         let probe = match (group, &mut spec) {
             (Group::Shunt, Ok(spec)) => spec.readiness_probe.take().map(own_probe),
@@ -249,6 +275,7 @@ impl RawWorkload {
                 Err(_) => None,
             },
             opaque_ports: common.annotations.and_then(|own| own.opaque_ports),
+            mesh_tls,
         }
     }
 }
@@ -434,6 +461,11 @@ mod tests {
         let found = ExternalWorkload::from(raw);
         assert_eq!(found.key.to_string(), "ExternalWorkload a/vm of linkerd");
         assert!(found.is_terminating && found.is_ready);
+        let MeshTls {
+            identity,
+            server_name,
+        } = found.mesh_tls.as_ref().unwrap();
+        assert_eq!((&**identity, &**server_name), ("spiffe://a", "a"));
         assert_eq!((found.generation, found.conditions.len()), (3, 2));
         let body = found.body.as_ref().unwrap();
         let ips: Vec<String> = body.ips.iter().map(ToString::to_string).collect();
@@ -446,6 +478,26 @@ mod tests {
         assert_eq!(found.owner, None, "it has two");
         let protocols: Vec<&str> = body.ports.iter().map(|port| &*port.protocol).collect();
         assert_eq!(protocols, ["TCP", "QUIC"]);
+    }
+
+    #[test]
+    fn an_identity_that_lacks_a_part_is_none() {
+        for mesh_tls in [
+            json!(null),
+            json!("spiffe://a"),
+            json!({}),
+            json!({ "identity": "spiffe://a" }),
+            json!({ "identity": "spiffe://a", "serverName": "" }),
+            json!({ "identity": "", "serverName": "a" }),
+            json!({ "identity": 1, "serverName": "a" }),
+        ] {
+            let spec = json!({ "meshTLS": mesh_tls, "workloadIPs": [{ "ip": "192.0.2.9" }] });
+            let raw: RawLinkerd =
+                serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap();
+            let found = ExternalWorkload::from(raw);
+            assert_eq!(found.mesh_tls, None, "{mesh_tls}");
+            assert!(found.body.is_ok(), "{mesh_tls}");
+        }
     }
 
     #[test]
