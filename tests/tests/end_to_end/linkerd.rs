@@ -5,14 +5,15 @@ mod follow;
 mod mesh;
 mod services;
 
+use serde_json::json;
 use shunt_tests::SocketPath;
 use tonic::Code;
 
 use self::{
     client::{Client, block_on, labels},
-    services::{FLAGS, Served, events},
+    services::{FLAGS, Served, endpoint, events, pod, service},
 };
-use crate::world::{World, binary};
+use crate::world::{World, binary, resync_with};
 
 const WEB: &str = "+10.1.1.3:8080(web-1) +10.1.2.3:8080(web-2)";
 
@@ -293,6 +294,45 @@ fn a_token_says_whose_node_counts() {
             assert_eq!(updates.next().await, expected, "{token}");
         }
     });
+}
+
+#[test]
+fn without_ipv6_services_have_the_addresses_of_the_other_family() {
+    let both = [
+        endpoint("10.1.1.3", 8080),
+        endpoint("fd00:1::3", 8080),
+        endpoint("fd00:1::4", 8080),
+    ];
+    let mut web_1 = pod("web-1", "10.1.1.3");
+    web_1["ips"] = json!(["10.1.1.3", "fd00:1::3"]);
+    let workloads = json!({ "event": "UpdateWorkloads", "workloads": [web_1] });
+    let events = [
+        resync_with(&[
+            service("web", &["10.96.0.10", "fd00:10:96::10"], 80, &both),
+            service("six", &["fd00:10:96::11"], 80, &both[1..]),
+        ]),
+        workloads.to_string(),
+    ];
+    for (flags, web, six) in [
+        (
+            &[][..],
+            "+[fd00:1::3]:8080(web-1) +[fd00:1::4]:8080",
+            "+[fd00:1::3]:8080(web-1) +[fd00:1::4]:8080",
+        ),
+        (&["--linkerd-ipv6=false"], "+10.1.1.3:8080(web-1)", "none"),
+    ] {
+        let Some((_world, place)) = Served::world_with(flags, &events) else {
+            return;
+        };
+        block_on(async {
+            let mut client = Client::at(&place).await;
+            for (name, expected) in [("web", web), ("six", six)] {
+                let path = format!("{name}.default.svc.cluster.local:80");
+                let mut updates = client.get(&path, "").await.unwrap();
+                assert_eq!(updates.next().await, expected, "{name} {flags:?}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -75,7 +75,12 @@ fn at_address(
     };
     match &target.who {
         Who::Service(own) => {
-            let chosen = usable(own_endpoints(answer), policy(target.kind, own), client);
+            let chosen = usable(
+                own_endpoints(answer),
+                policy(target.kind, own),
+                client,
+                settings.ipv6,
+            );
             let chosen = chosen.into_iter();
             let list = chosen.map(|found| shown(found, found.key.port, settings));
             Addresses::of_service(&own.service, list)
@@ -118,7 +123,7 @@ fn of_name(name: &Name, answer: &Answer, client: &Client, settings: &LinkerdSett
                 .as_deref()
                 .is_none_or(|name| is_instance(endpoint, name))
         });
-    let chosen = usable(endpoints, policy.unwrap_or_default(), client);
+    let chosen = usable(endpoints, policy.unwrap_or_default(), client, settings.ipv6);
     let list = chosen.into_iter().map(|found| {
         let port = if declared { found.key.port } else { port.get() };
         shown(found, port, settings)

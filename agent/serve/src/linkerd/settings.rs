@@ -13,6 +13,8 @@ pub struct LinkerdSettings {
     pub opaque_ports: OpaquePorts,
     /// The mesh whose identities clients verify; `None`: identities and hints are not sent.
     pub mesh: Option<MeshSettings>,
+    /// True if services have endpoints of IPv6 for clients.
+    pub ipv6: bool,
 }
 
 /// The mesh of linkerd's proxies. If a part of it is wrong, every connection to a meshed pod fails.
@@ -32,6 +34,7 @@ impl LinkerdSettings {
             cluster_domain: domain.into(),
             opaque_ports: OpaquePorts(Arc::default()),
             mesh: None,
+            ipv6: true,
         }
     }
 

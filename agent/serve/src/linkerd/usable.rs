@@ -10,11 +10,13 @@ use crate::linkerd::client::Client;
 /// chooses for clients on its node: of each family those that are ready, or if there are none those that
 /// are terminating and still serving; of the node's own if the policy requires it.
 ///
-/// A pod that is there in both families is one endpoint, at its IPv6 address.
+/// A pod that is there in both families is one endpoint, at its IPv6 address. Without `ipv6` there are no endpoints of
+/// that family.
 pub(super) fn usable<'a>(
     endpoints: impl IntoIterator<Item = &'a EndpointView>,
     policy: TrafficPolicy,
     client: &Client,
+    ipv6: bool,
 ) -> Vec<&'a EndpointView> {
     let in_scope = |endpoint: &EndpointView| match (policy, &client.node, &endpoint.node) {
         (TrafficPolicy::Cluster, ..) => endpoint.scopes.cluster,
@@ -23,6 +25,7 @@ pub(super) fn usable<'a>(
     };
     let endpoints = endpoints.into_iter();
     let (v4, v6): (Vec<_>, Vec<_>) = endpoints
+        .filter(|endpoint| ipv6 || endpoint.key.ip.is_ipv4())
         .filter(|endpoint| endpoint.weight > 0 && in_scope(endpoint))
         .partition(|endpoint| endpoint.key.ip.is_ipv4());
     let (v4, v6) = (taking(v4), taking(v6));

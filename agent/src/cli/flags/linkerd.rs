@@ -6,9 +6,12 @@ use shunt_http::{ServeAddress, ServeListener};
 use shunt_runtime::Inspector;
 use shunt_serve::{CallLimits, LinkerdServer, LinkerdSettings, MeshSettings, OpaquePorts};
 
+use crate::cli::flags::switch::Switch;
+
 /// linkerd's destination API.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "linkerd's destination API")]
+#[command(mut_arg("linkerd_ipv6", Switch::flag))]
 pub(crate) struct LinkerdArgs {
     /// Address of linkerd's destination API: IP:port, as in 127.0.0.1:8086, or unix:PATH. Every client that reaches it
     /// receives all services [default: nowhere]
@@ -38,6 +41,10 @@ pub(crate) struct LinkerdArgs {
     #[arg(long, value_name = "NAMESPACE", requires = "linkerd_trust_domain",
           value_parser = NonEmptyStringValueParser::new())]
     linkerd_control_plane_namespace: Option<String>,
+
+    /// Services have endpoints of IPv6 for clients of --linkerd-api, as with linkerd's disableIPv6 off
+    #[arg(long, value_name = "BOOL", default_value_t = Switch::ON)]
+    linkerd_ipv6: Switch,
 
     /// Maximum number of connections at --linkerd-api. If all are taken, one without a call gives way
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "linkerd_api",
@@ -75,6 +82,7 @@ impl LinkerdArgs {
             linkerd_opaque_ports,
             linkerd_trust_domain,
             linkerd_control_plane_namespace,
+            linkerd_ipv6,
             max_linkerd_connections,
             max_linkerd_streams,
             max_linkerd_unread,
@@ -97,6 +105,7 @@ impl LinkerdArgs {
                     trust_domain: trust_domain.into(),
                     control_plane: control_plane.into(),
                 }),
+            ipv6: linkerd_ipv6.is_on(),
         };
         let limits = CallLimits::new(
             max_linkerd_connections,

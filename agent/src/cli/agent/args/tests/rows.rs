@@ -281,6 +281,11 @@ pub(super) const ROWS: &[Row] = &[
         "APIs",
         "control_plane: \"linkerd\"",
     ),
+    Row(
+        "--linkerd-ipv6=false --linkerd-api=unix:DIR/linkerd",
+        "APIs",
+        "ipv6: false",
+    ),
     Row("--ui=unix:DIR/ui", "APIs", "UiPlace(Some"),
     Row(
         "--ui-host=page.example --ui=unix:DIR/ui",
