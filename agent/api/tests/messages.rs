@@ -215,6 +215,7 @@ fn every_event_survives_its_way_through_messages() {
         "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
         "host_ports": [{ "ip": "192.168.16.10", "port": 53, "protocol": "UDP" }],
         "owner": { "kind": "ReplicaSet", "name": "web" }, "opaque_ports": ["25", "3306-3310"],
+        "policy_opaque_ports": ["81"],
         "mesh": { "service_account": "web", "control_plane": "linkerd", "inbound_port": 4143,
                   "skipped_ports": ["25"] },
     });

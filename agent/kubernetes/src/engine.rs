@@ -37,6 +37,7 @@ use crate::{
         external_workload::{ExternalWorkload, Group},
         node::{Node, PrimaryAddresses},
         pod::Pod,
+        server::Server,
         service::Service,
         service_cidr::ServiceCidr,
     },
@@ -74,6 +75,8 @@ pub(super) enum Change {
     Pod(Step<Pod>),
     /// A machine outside the cluster, of one of two groups.
     Machine(Group, Step<ExternalWorkload>),
+    /// A Server of linkerd, by which ports of pods and machines are opaque.
+    Server(Step<Server>),
     Route(RouteChange),
 }
 

@@ -12,7 +12,7 @@ use crate::{
         opaque_ports::opaque_ports,
         service::protocol,
     },
-    pods::Pods,
+    pods::{Known, Pods},
     watch::step::Step,
 };
 
@@ -24,7 +24,7 @@ const DEFAULT_PROXY_PORT: NonZeroU16 = NonZeroU16::new(4143).unwrap();
 /// All machines that are followed. To lookups two of one name are one, since a group is no part of it: then
 /// that of our group counts.
 #[derive(Debug, Default)]
-pub(super) struct Machines(BTreeMap<Arc<WorkloadId>, BTreeMap<Group, Arc<Workload>>>);
+pub(super) struct Machines(BTreeMap<Arc<WorkloadId>, BTreeMap<Group, Known>>);
 
 impl Machines {
     /// Takes note of machines of a group, and has the renderer get them.
@@ -35,7 +35,7 @@ impl Machines {
                 let ids = ids.filter(|id| !list.keeps(&id.namespace, &id.name));
                 let ids: Vec<Arc<WorkloadId>> = ids.cloned().collect();
                 let list = list.objects.iter();
-                let mut list: BTreeMap<_, _> = list.map(|one| (id(one), workload(one))).collect();
+                let mut list: BTreeMap<_, _> = list.map(|one| (id(one), known(one))).collect();
                 for id in ids {
                     let listed = list.remove(&id).flatten();
                     self.set(group, id, listed, told);
@@ -44,19 +44,13 @@ impl Machines {
                     self.set(group, id, workload, told);
                 }
             }
-            Step::Applied(one) => self.set(group, id(&one), workload(&one), told),
+            Step::Applied(one) => self.set(group, id(&one), known(&one), told),
             Step::Deleted(one) => self.set(group, id(&one), None, told),
             Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
     }
 
-    fn set(
-        &mut self,
-        group: Group,
-        id: Arc<WorkloadId>,
-        workload: Option<Arc<Workload>>,
-        told: &mut Pods,
-    ) {
+    fn set(&mut self, group: Group, id: Arc<WorkloadId>, workload: Option<Known>, told: &mut Pods) {
         let known = self.0.entry(Arc::clone(&id)).or_default();
         match workload {
             Some(workload) => drop(known.insert(group, workload)),
@@ -78,7 +72,17 @@ fn id(machine: &ExternalWorkload) -> Arc<WorkloadId> {
     })
 }
 
-/// Returns its workload for lookups; `None`: it cannot be read.
+/// Returns its workload for lookups, with its labels; `None`: it cannot be read.
+fn known(machine: &ExternalWorkload) -> Option<Known> {
+    let labels = machine.labels.iter();
+    Some(Known {
+        workload: workload(machine)?,
+        labels: labels
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect(),
+    })
+}
+
 fn workload(machine: &ExternalWorkload) -> Option<Arc<Workload>> {
     let body = machine.body.as_ref().ok()?;
     let ports = body.ports.iter().filter_map(|port| {
@@ -108,6 +112,7 @@ fn workload(machine: &ExternalWorkload) -> Option<Arc<Workload>> {
             name: (&**name).into(),
         }),
         opaque_ports: opaque.map(|text| opaque_ports(text, &named).into_iter().collect()),
+        policy_opaque_ports: Box::default(),
         mesh: machine.mesh_tls.as_ref().map(|tls| mesh(tls, &body.ports)),
     }))
 }

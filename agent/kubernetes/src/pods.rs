@@ -1,5 +1,7 @@
 //! Pods, and machines outside the cluster: whose addresses are no service's. Lookups alone know them.
 
+mod servers;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -7,7 +9,11 @@ use std::{
 
 use shunt_model::{Workload, WorkloadId, WorkloadKind, WorkloadUpdate};
 
-use crate::{objects::pod::Pod, watch::step::List};
+use self::servers::Servers;
+use crate::{
+    objects::{labels::Labels, pod::Pod, server::Server},
+    watch::step::{List, Step},
+};
 
 /// Number of pods of an event: services do not wait for a long list of them.
 const AT_ONCE: usize = 256;
@@ -15,26 +21,75 @@ const AT_ONCE: usize = 256;
 /// All pods and machines that are followed, and those of them that the renderer does not have as they are.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
-    known: BTreeMap<Arc<WorkloadId>, Arc<Workload>>,
+    known: BTreeMap<Arc<WorkloadId>, Known>,
     untold: BTreeSet<Arc<WorkloadId>>,
+    servers: Servers,
+}
+
+/// A workload, and the labels by which it is selected.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) workload: Arc<Workload>,
+    pub(super) labels: Labels,
+}
+
+impl Known {
+    /// Returns it with the ports that Servers make opaque.
+    fn by(mut self, servers: &Servers) -> Self {
+        let Self { workload, labels } = &mut self;
+        let ports = servers.opaque_ports(workload, labels);
+        if ports != workload.policy_opaque_ports {
+            Arc::make_mut(workload).policy_opaque_ports = ports;
+        }
+        self
+    }
 }
 
 impl Pods {
     pub(super) fn put(&mut self, pod: Pod) {
-        let Pod { id, workload } = pod;
-        self.set(id, workload);
+        let Pod {
+            id,
+            workload,
+            labels,
+        } = pod;
+        self.set(id, workload.map(|workload| Known { workload, labels }));
     }
 
     /// It is this now; `None`: it has no addresses any more.
-    pub(super) fn set(&mut self, id: Arc<WorkloadId>, workload: Option<Arc<Workload>>) {
-        let Some(workload) = workload else {
+    pub(super) fn set(&mut self, id: Arc<WorkloadId>, known: Option<Known>) {
+        let Some(known) = known else {
             self.remove(&id);
             return;
         };
-        if self.known.get(&id) != Some(&workload) {
-            self.known.insert(Arc::clone(&id), workload);
+        let known = known.by(&self.servers);
+        let workload = Arc::clone(&known.workload);
+        let before = self.known.insert(Arc::clone(&id), known);
+        if before.is_none_or(|before| before.workload != workload) {
             self.untold.insert(id);
         }
+    }
+
+    /// Takes note of Servers, and of the ports that are opaque by them.
+    pub(super) fn take_servers(&mut self, step: Step<Server>) {
+        for namespace in self.servers.take(step) {
+            for kind in [WorkloadKind::Pod, WorkloadKind::ExternalWorkload] {
+                for id in self.of_namespace(kind, &namespace) {
+                    let known = self.known.get(&id).cloned();
+                    self.set(id, known);
+                }
+            }
+        }
+    }
+
+    fn of_namespace(&self, kind: WorkloadKind, namespace: &str) -> Vec<Arc<WorkloadId>> {
+        let first = WorkloadId {
+            kind,
+            namespace: namespace.into(),
+            name: Box::default(),
+        };
+        let from_there = self.known.range(first..).map(|(id, _)| id);
+        let own = from_there.take_while(|id| id.kind == kind && *id.namespace == *namespace);
+        own.cloned().collect()
     }
 
     pub(super) fn remove(&mut self, id: &Arc<WorkloadId>) {
@@ -59,7 +114,8 @@ impl Pods {
     /// Returns all of them, which the renderer gets now.
     pub(super) fn all(&mut self) -> Vec<Arc<Workload>> {
         self.untold.clear();
-        self.known.values().cloned().collect()
+        let known = self.known.values();
+        known.map(|known| Arc::clone(&known.workload)).collect()
     }
 
     /// Returns whether the renderer is to get some.
@@ -74,7 +130,7 @@ impl Pods {
             && let Some(id) = self.untold.pop_first()
         {
             match self.known.get(&id) {
-                Some(workload) => update.workloads.push(Arc::clone(workload)),
+                Some(known) => update.workloads.push(Arc::clone(&known.workload)),
                 None => update.gone.push((*id).clone()),
             }
         }

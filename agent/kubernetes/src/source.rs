@@ -32,7 +32,7 @@ use crate::{
         defined::watch_while_defined,
         kind::{
             EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods, Selectors,
-            ServiceCidrs, Services,
+            Servers, ServiceCidrs, Services,
         },
         pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
         watcher::Watcher,
@@ -271,6 +271,13 @@ fn watch_all(
             access(),
             steps(),
             |step| Change::Machine(Group::Linkerd, step),
+            defined(),
+        ));
+        watchers.spawn(watch_while_defined::<Servers, Change>(
+            CustomKind::Server,
+            access(),
+            steps(),
+            Change::Server,
             defined(),
         ));
     }

@@ -27,6 +27,8 @@ pub struct Workload {
     pub owner: Option<WorkloadOwner>,
     /// The ports whose protocol proxies are not to look into; `None`: not given.
     pub opaque_ports: Option<Box<[PortRange]>>,
+    /// More of these ports, whether `opaque_ports` are given or not.
+    pub policy_opaque_ports: Box<[PortRange]>,
     /// Its proxy, if it is part of a mesh.
     pub mesh: Option<Box<Mesh>>,
 }

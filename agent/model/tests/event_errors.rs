@@ -272,7 +272,13 @@ fn workloads_that_are_none() {
         (
             workload(r#""host_network":true"#),
             "workloads[0].host_network: unknown field `host_network`, expected one of `id`, `ips`, \
-             `ports`, `host_ports`, `node`, `phase`, `ready`, `owner`, `opaque_ports`, `mesh`",
+             `ports`, `host_ports`, `node`, `phase`, `ready`, `owner`, `opaque_ports`, \
+             `policy_opaque_ports`, `mesh`",
+        ),
+        (
+            workload(r#""policy_opaque_ports":["443","x"]"#),
+            "workloads[0].policy_opaque_ports[1]: `x` is not a port or a range of ports such as \
+             3306-3310",
         ),
         (
             workload(r#""mesh":{"service_account":"web","control_plane":"linkerd"}"#),

@@ -29,10 +29,12 @@ pub enum Kind {
     ExternalWorkload,
     /// ExternalWorkloads of linkerd's group, if they are defined.
     LinkerdExternalWorkload,
+    /// Servers of linkerd's policies, if they are defined.
+    Server,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Service,
         Self::EndpointSlice,
         Self::Node,
@@ -46,6 +48,7 @@ impl Kind {
         Self::ServiceProfile,
         Self::ExternalWorkload,
         Self::LinkerdExternalWorkload,
+        Self::Server,
     ];
 
     /// Its group, and its name in paths.
@@ -64,6 +67,7 @@ impl Kind {
             Self::ServiceProfile => ("linkerd.io", "serviceprofiles"),
             Self::ExternalWorkload => ("workload.shunt.io", "externalworkloads"),
             Self::LinkerdExternalWorkload => ("workload.linkerd.io", "externalworkloads"),
+            Self::Server => ("policy.linkerd.io", "servers"),
         }
     }
 
@@ -94,7 +98,8 @@ impl Kind {
             | Self::TrafficSplit
             | Self::ServiceProfile
             | Self::ExternalWorkload
-            | Self::LinkerdExternalWorkload => Some(format!("{plural}.{group}")),
+            | Self::LinkerdExternalWorkload
+            | Self::Server => Some(format!("{plural}.{group}")),
             Self::Service
             | Self::EndpointSlice
             | Self::Node
@@ -130,6 +135,7 @@ impl Kind {
             Self::TrafficSplit => "TrafficSplit",
             Self::ServiceProfile => "ServiceProfile",
             Self::ExternalWorkload | Self::LinkerdExternalWorkload => "ExternalWorkload",
+            Self::Server => "Server",
         }
     }
 }

@@ -13,7 +13,7 @@ use shunt_tests::{ApiServer, Faults, Kind, addresses, run, wait_until};
 
 use crate::{
     objects::{node, ready, service, slice, with},
-    route_objects::definition,
+    route_objects::{SERVERS, definition, opaque_server},
     workload_objects::{LINKERDS, WORKLOADS, linkerds, readiness, workload},
     world::{SOON, World, tcp},
 };
@@ -225,6 +225,41 @@ fn machines_outside_the_cluster_are_known_and_followed() {
     await_pod(&world, "203.0.113.8:8080/tcp", Some("theirs"));
     world.server.delete(&workload("vm", ""));
     await_pod(&world, "203.0.113.7:8080/tcp", None);
+}
+
+#[test]
+fn servers_of_linkerd_make_ports_of_pods_opaque() {
+    let labelled = |name: &str, ip: &str, app: &str| {
+        let mut pod = pod(name, "node-1", ip, "Running");
+        pod["metadata"]["labels"] = json!({ "app": app });
+        pod
+    };
+    let prepare = |server: &ApiServer| {
+        prepare(server);
+        server.put(labelled("db", "10.1.1.4", "db"));
+        server.put(labelled("web", "10.1.1.5", "web"));
+        server.put(definition(SERVERS, &["v1beta3"]));
+        server.put(opaque_server("db", "db", "http".into()));
+    };
+    let Some(world) = World::with(&["--lookup-pods", "all"], prepare) else {
+        return;
+    };
+    let await_ports = |ip: &str, expected: Value| {
+        let found = || lookup(&world, ip)["targets"][0]["workload"]["policy_opaque_ports"].clone();
+        let waited = wait_until("the ports are opaque", SOON, || {
+            (found() == expected).then_some(())
+        });
+        waited.unwrap_or_else(|error| panic!("{error}: {ip}: {}", found()));
+    };
+    await_ports("10.1.1.4", json!(["8080"]));
+    await_ports("10.1.1.5", Value::Null);
+    world.server.put(opaque_server("other", "web", 3000.into()));
+    await_ports("10.1.1.5", json!(["3000"]));
+    await_ports("10.1.1.4", json!(["8080"]));
+    world
+        .server
+        .delete(&opaque_server("db", "db", "http".into()));
+    await_ports("10.1.1.4", Value::Null);
 }
 
 /// A Service without a cluster IP, whose instances are known by their names, and its slice.

@@ -10,8 +10,8 @@ use crate::{
     controller::{Cluster, LEASE},
     objects::{and, node, ready, service, slice},
     route_objects::{
-        GRANTS, SERVICE_PROFILES, TCP_ROUTES, TRAFFIC_SPLITS, UDP_ROUTES, backend, definition,
-        route, tcp_route,
+        GRANTS, SERVERS, SERVICE_PROFILES, TCP_ROUTES, TRAFFIC_SPLITS, UDP_ROUTES, backend,
+        definition, route, tcp_route,
     },
     workload_objects::{LINKERDS, WORKLOADS},
     world::{Pods, SOON, World, tcp},
@@ -96,6 +96,7 @@ fn the_manifests_allow_exactly_what_the_agent_asks_for() {
         }
         server.put(definition(WORKLOADS, &["v1alpha1"]));
         server.put(definition(LINKERDS, &["v1beta1"]));
+        server.put(definition(SERVERS, &["v1beta3"]));
         server.put(service("old", "10.96.0.10"));
         server.put(slice("old", "4", &[ready(addresses::POD_A)]));
     };

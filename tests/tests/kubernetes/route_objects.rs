@@ -8,6 +8,7 @@ pub(crate) const UDP_ROUTES: (&str, &str) = ("udproutes", "gateway.networking.k8
 pub(crate) const GRANTS: (&str, &str) = ("referencegrants", "gateway.networking.k8s.io");
 pub(crate) const TRAFFIC_SPLITS: (&str, &str) = ("trafficsplits", "split.smi-spec.io");
 pub(crate) const SERVICE_PROFILES: (&str, &str) = ("serviceprofiles", "linkerd.io");
+pub(crate) const SERVERS: (&str, &str) = ("servers", "policy.linkerd.io");
 
 /// The definition of a kind that is served in these versions.
 pub(crate) fn definition((plural, group): (&str, &str), versions: &[&str]) -> Value {
@@ -20,6 +21,19 @@ pub(crate) fn definition((plural, group): (&str, &str), versions: &[&str]) -> Va
         "metadata": { "name": format!("{plural}.{group}") },
         "spec": { "group": group, "versions": versions },
     })
+}
+
+/// A Server of linkerd that makes this port opaque of pods with a label `app`.
+pub(crate) fn opaque_server(name: &str, app: &str, port: Value) -> Value {
+    let mut server = json!({
+        "kind": "Server", "apiVersion": "policy.linkerd.io/v1beta3",
+        "metadata": { "namespace": "default", "name": name },
+        "spec": {
+            "podSelector": { "matchLabels": { "app": app } }, "proxyProtocol": "opaque",
+        },
+    });
+    server["spec"]["port"] = port;
+    server
 }
 
 /// A route of `kind` in this version and the namespace `default`, made on this day of a month, for all

@@ -53,6 +53,7 @@ fn workload(message: &proto::Workload) -> Result<Workload<'_>, EventError> {
         ready,
         owner,
         opaque_ports,
+        policy_opaque_ports,
         mesh: proxy,
     } = message;
     let identity = identity.as_ref().ok_or(Fault::MissingField("id"))?;
@@ -80,12 +81,17 @@ fn workload(message: &proto::Workload) -> Result<Workload<'_>, EventError> {
         opaque_ports: opaque_ports
             .as_ref()
             .map(|proto::PortRanges { list }| texts(list)),
+        policy_opaque_ports: some_ranges(policy_opaque_ports.as_ref()),
         mesh: proxy
             .as_ref()
             .map(mesh)
             .transpose()
             .map_err(|error| error.within("mesh"))?,
     })
+}
+
+fn some_ranges(message: Option<&proto::PortRanges>) -> Vec<Text<'_>> {
+    message.map_or_else(Vec::new, |proto::PortRanges { list }| texts(list))
 }
 
 fn mesh(message: &proto::Mesh) -> Result<Mesh<'_>, EventError> {
@@ -103,10 +109,7 @@ fn mesh(message: &proto::Mesh) -> Result<Mesh<'_>, EventError> {
         uri: uri.as_deref().map(Text::from),
         server_name: server_name.as_deref().map(Text::from),
         inbound_port: port_number(*inbound_port, "inbound_port")?,
-        skipped_ports: skipped_ports
-            .as_ref()
-            .map(|proto::PortRanges { list }| texts(list))
-            .unwrap_or_default(),
+        skipped_ports: some_ranges(skipped_ports.as_ref()),
     })
 }
 

@@ -1,8 +1,8 @@
 //! A workload as a message.
 
 use shunt_model::{
-    HostPort, Mesh, MeshIdentity, Phase, Workload, WorkloadId, WorkloadKind, WorkloadOwner,
-    WorkloadPort,
+    HostPort, Mesh, MeshIdentity, Phase, PortRange, Workload, WorkloadId, WorkloadKind,
+    WorkloadOwner, WorkloadPort,
 };
 
 use crate::{
@@ -40,6 +40,7 @@ pub(super) fn workload(workload: &Workload) -> proto::Workload {
         ready,
         owner,
         opaque_ports,
+        policy_opaque_ports,
         mesh: proxy,
     } = workload;
     proto::Workload {
@@ -62,8 +63,13 @@ pub(super) fn workload(workload: &Workload) -> proto::Workload {
                 name: name.to_string(),
             }),
         opaque_ports: opaque_ports.as_deref().map(port_ranges),
+        policy_opaque_ports: some_ranges(policy_opaque_ports),
         mesh: proxy.as_deref().map(mesh),
     }
+}
+
+fn some_ranges(ranges: &[PortRange]) -> Option<proto::PortRanges> {
+    (!ranges.is_empty()).then(|| port_ranges(ranges))
 }
 
 fn mesh(mesh: &Mesh) -> proto::Mesh {
@@ -90,7 +96,7 @@ fn mesh(mesh: &Mesh) -> proto::Mesh {
     };
     proto::Mesh {
         inbound_port: inbound_port.get().into(),
-        skipped_ports: (!skipped_ports.is_empty()).then(|| port_ranges(skipped_ports)),
+        skipped_ports: some_ranges(skipped_ports),
         ..identity
     }
 }

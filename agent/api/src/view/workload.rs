@@ -42,6 +42,9 @@ pub struct Workload {
     /// Ports whose protocol proxies are not to look into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opaque_ports: Option<Vec<String>>,
+    /// More of these ports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policy_opaque_ports: Vec<String>,
     /// Its proxy, if it is part of a mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mesh: Option<Mesh>,
@@ -104,6 +107,7 @@ impl TryFrom<proto::Workload> for Workload {
             ready,
             owner,
             opaque_ports,
+            policy_opaque_ports,
             mesh,
         } = message;
         let proto::WorkloadId {
@@ -142,6 +146,7 @@ impl TryFrom<proto::Workload> for Workload {
             ready,
             owner: owner.map(|proto::WorkloadOwner { kind, name }| format!("{kind}/{name}")),
             opaque_ports: opaque_ports.map(|proto::PortRanges { list }| list),
+            policy_opaque_ports: ranges(policy_opaque_ports),
             mesh: mesh.map(TryInto::try_into).transpose()?,
         })
     }
@@ -165,11 +170,13 @@ impl TryFrom<proto::Mesh> for Mesh {
             uri,
             server_name,
             inbound_port: port(inbound_port)?,
-            skipped_ports: skipped_ports
-                .map(|proto::PortRanges { list }| list)
-                .unwrap_or_default(),
+            skipped_ports: ranges(skipped_ports),
         })
     }
+}
+
+fn ranges(message: Option<proto::PortRanges>) -> Vec<String> {
+    message.map_or_else(Vec::new, |proto::PortRanges { list }| list)
 }
 
 impl TryFrom<proto::WorkloadPort> for WorkloadPort {

@@ -21,7 +21,7 @@ pub(crate) fn lines() -> [String; 10] {
         format!(r#"{{"event":"UpdateLocalBackendIfs",{old}}}"#),
         r#"{"event":"UpdateServiceCidrs","new":["10.96.0.0/12","fd00:10:96::/112"]}"#.to_owned(),
         r#"{"event":"UpdateNodes","nodes":{"a":["192.168.16.10","2001:db8:16::10"]}}"#.to_owned(),
-        r#"{"event":"UpdateWorkloads","workloads":[{"id":{"kind":"Pod","namespace":"default","name":"web-1"},"ips":["10.1.1.3","fd01::3"],"ports":[{"name":"http","port":8080,"protocol":"TCP"}],"host_ports":[{"ip":"192.168.16.10","port":53,"protocol":"UDP"}],"node":"a","phase":"Pending","ready":true,"owner":{"kind":"ReplicaSet","name":"web"},"opaque_ports":["25","3306-3310"],"mesh":{"service_account":"web","control_plane":"linkerd","inbound_port":4143,"skipped_ports":["25"]}}],"gone":[{"kind":"ExternalWorkload","namespace":"default","name":"vm"}]}"#.to_owned(),
+        r#"{"event":"UpdateWorkloads","workloads":[{"id":{"kind":"Pod","namespace":"default","name":"web-1"},"ips":["10.1.1.3","fd01::3"],"ports":[{"name":"http","port":8080,"protocol":"TCP"}],"host_ports":[{"ip":"192.168.16.10","port":53,"protocol":"UDP"}],"node":"a","phase":"Pending","ready":true,"owner":{"kind":"ReplicaSet","name":"web"},"opaque_ports":["25","3306-3310"],"policy_opaque_ports":["81"],"mesh":{"service_account":"web","control_plane":"linkerd","inbound_port":4143,"skipped_ports":["25"]}}],"gone":[{"kind":"ExternalWorkload","namespace":"default","name":"vm"}]}"#.to_owned(),
     ]
 }
 

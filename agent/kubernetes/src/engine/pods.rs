@@ -13,8 +13,10 @@ use crate::{
     failures::General,
     links::Link,
     objects::{
+        custom::CustomKind,
         external_workload::{ExternalWorkload, Group},
         pod::Pod,
+        server::Server,
     },
     watch::step::Step,
 };
@@ -37,6 +39,14 @@ impl Engine {
         heard(&self.monitor, &step);
         if self.links.custom.follow(group.kind(), &step) {
             self.machines.take(group, step, &mut self.pods);
+        }
+    }
+
+    /// Takes note of Servers of linkerd, which concern pods and machines.
+    pub(super) fn server(&mut self, step: Step<Server>) {
+        heard(&self.monitor, &step);
+        if self.links.custom.follow(CustomKind::Server, &step) {
+            self.pods.take_servers(step);
         }
     }
 

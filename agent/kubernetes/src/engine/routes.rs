@@ -29,6 +29,9 @@ impl Engine {
                         self.machines.take(group, none, &mut self.pods);
                     }
                 }
+                if gone.contains(&CustomKind::Server) {
+                    self.pods.take_servers(Step::listed(Vec::new()));
+                }
                 let services = gone.into_iter().flat_map(|kind| self.book.forget(kind));
                 let services: BTreeSet<ServiceId> = services.collect();
                 return self.with_splits(services);

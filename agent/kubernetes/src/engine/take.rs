@@ -42,6 +42,10 @@ impl Engine {
                 self.machine(group, step);
                 Vec::new()
             }
+            Change::Server(step) => {
+                self.server(step);
+                Vec::new()
+            }
         };
         if concerned.len() > 1 {
             self.store.sort_by_age(&mut concerned);

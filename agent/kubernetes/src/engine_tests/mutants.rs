@@ -21,7 +21,7 @@ use crate::{
     watch::{
         kind::{
             Definitions, EndpointSlices, ExternalWorkloads, Kind, LinkerdExternalWorkloads, Nodes,
-            Pods, ReferenceGrants, ServiceCidrs, ServiceProfiles, Services, TcpRoutes,
+            Pods, ReferenceGrants, Servers, ServiceCidrs, ServiceProfiles, Services, TcpRoutes,
             TrafficSplits, UdpRoutes,
         },
         step::Step,
@@ -82,6 +82,8 @@ impl News {
         let to_machine: fn(_) -> _ = |step| Change::Machine(Group::Linkerd, step);
         let machines = web::<LinkerdExternalWorkloads>();
         news.add::<LinkerdExternalWorkloads>(all, machines, &[to_machine])
+            .await;
+        news.add::<Servers>(all, web::<Servers>(), &[Change::Server])
             .await;
         let to_route: fn(_) -> _ = |step| Change::Route(RouteChange::TcpRoute(step));
         news.add::<TcpRoutes>(all, web::<TcpRoutes>(), &[to_route])

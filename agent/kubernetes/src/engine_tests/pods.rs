@@ -1,6 +1,8 @@
 //! Pods are sent when there is nothing to translate.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use shunt_model::RendererEvent;
+use shunt_runtime::Consequences;
 
 use super::world::{World, service, slice};
 use crate::{
@@ -9,6 +11,7 @@ use crate::{
         custom::CustomKind,
         external_workload::{ExternalWorkload, Group, RawOwn},
         pod::Pod,
+        server::Server,
     },
     options::LookupPods,
     watch::step::Step,
@@ -116,6 +119,117 @@ fn machines_are_told_of_as_pods_are_and_nothing_waits_for_them() {
     assert_eq!(world.events(), ["UpdateWorkloads -vm"]);
     world.engine.take(of(Step::Applied(machine("late"))));
     assert_eq!(world.events(), [""; 0], "it is not defined any more");
+}
+
+/// A pod with this label, which declares a port by name.
+fn labelled(name: &str, app: &str) -> Change {
+    let pod = json!({
+        "metadata": { "namespace": "default", "name": name, "labels": { "app": app } },
+        "spec": { "containers": [{ "ports": [{ "name": "db", "containerPort": 5432 }] }] },
+        "status": { "phase": "Running", "podIP": "10.1.1.3" },
+    });
+    Change::Pod(Step::Applied(serde_json::from_value(pod).unwrap()))
+}
+
+fn server(namespace: &str, name: &str, spec: Value) -> Server {
+    let metadata = json!({ "namespace": namespace, "name": name });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+/// The ports of each workload of the next event that are opaque by Servers.
+fn opaque(world: &mut World) -> Vec<String> {
+    let mut shown = Vec::new();
+    while let Some(work) = world.engine.next() {
+        if let RendererEvent::UpdateWorkloads(update) = &work.event {
+            shown.extend(update.workloads.iter().map(|workload| {
+                let ports = workload.policy_opaque_ports.iter();
+                let ports: Vec<_> = ports.map(ToString::to_string).collect();
+                format!("{} {}", workload.id.name, ports.join(","))
+            }));
+        }
+        world.engine.done(work.about, Ok(Consequences::default()));
+    }
+    shown
+}
+
+#[test]
+fn servers_make_ports_of_the_workloads_opaque_that_they_select() {
+    let mut world = World::with(|options| options.lookup_pods = LookupPods::All);
+    world.list_nothing();
+    world.define(&[CustomKind::Server, CustomKind::ExternalWorkload]);
+    opaque(&mut world);
+    world.engine.take(labelled("db-0", "db"));
+    world.engine.take(labelled("web-1", "web"));
+    let vm = Change::Machine(Group::Shunt, Step::Applied(machine("vm")));
+    world.engine.take(vm);
+    assert_eq!(opaque(&mut world), ["db-0 ", "web-1 ", "vm "]);
+    let of_app = |app: &str, port: Value| {
+        json!({
+            "podSelector": { "matchLabels": { "app": app } },
+            "port": port, "proxyProtocol": "opaque",
+        })
+    };
+    for (number, (applied, expected)) in [
+        (
+            server("default", "a", of_app("db", json!("db"))),
+            &["db-0 5432"][..],
+        ),
+        // The same again, another namespace, another protocol, other labels, another name.
+        (server("default", "a", of_app("db", json!("db"))), &[]),
+        (server("other", "a", of_app("db", json!(1))), &[]),
+        (
+            server(
+                "default",
+                "b",
+                json!({ "podSelector": {}, "port": 1, "proxyProtocol": "HTTP/1" }),
+            ),
+            &[],
+        ),
+        (server("default", "c", of_app("none", json!(1))), &[]),
+        (server("default", "d", of_app("web", json!("none"))), &[]),
+        // All pods, and the machines.
+        (
+            server(
+                "default",
+                "e",
+                json!({ "podSelector": {}, "port": 9, "proxyProtocol": "opaque" }),
+            ),
+            &["db-0 9,5432", "web-1 9"],
+        ),
+        (
+            server(
+                "default",
+                "f",
+                json!({
+                    "externalWorkloadSelector": { "matchExpressions": [
+                        { "key": "app", "operator": "DoesNotExist" },
+                    ] },
+                    "port": 8, "proxyProtocol": "opaque",
+                }),
+            ),
+            &["vm 8"],
+        ),
+        // One that is not opaque any more.
+        (
+            server("default", "e", json!({ "podSelector": {}, "port": 9 })),
+            &["db-0 5432", "web-1 "],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.engine.take(Change::Server(Step::Applied(applied)));
+        assert_eq!(opaque(&mut world), expected, "{number}");
+    }
+    // A pod that comes later has its ports at once, and the labels of a pod may change.
+    world.engine.take(labelled("db-1", "db"));
+    world.engine.take(labelled("db-0", "web"));
+    assert_eq!(opaque(&mut world), ["db-0 ", "db-1 5432"]);
+    let gone = server("default", "a", json!(null));
+    world.engine.take(Change::Server(Step::Deleted(gone)));
+    assert_eq!(opaque(&mut world), ["db-1 "]);
+    world.define(&[CustomKind::ExternalWorkload]);
+    assert_eq!(opaque(&mut world), ["vm "], "no Server is defined any more");
 }
 
 #[test]

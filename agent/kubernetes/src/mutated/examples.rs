@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Names of the kinds.
-pub(crate) const KINDS: [&str; 13] = [
+pub(crate) const KINDS: [&str; 14] = [
     "Services",
     "EndpointSlices",
     "ServiceCIDRs",
@@ -17,6 +17,7 @@ pub(crate) const KINDS: [&str; 13] = [
     "ExternalWorkloads",
     "ExternalWorkloads of linkerd",
     "Pods",
+    "Servers of linkerd",
 ];
 
 /// Returns an object of the kind of this name. `number` is in its addresses.
@@ -48,6 +49,14 @@ pub(crate) fn example(kind: &str, namespace: &str, name: &str, number: u8) -> Va
         "ServiceProfiles" => profile(namespace, name, number),
         "ExternalWorkloads" | "ExternalWorkloads of linkerd" => workload(number),
         "Pods" => pod(number),
+        "Servers of linkerd" => json!({ "spec": {
+            "podSelector": {
+                "matchLabels": { "app": "web" },
+                "matchExpressions": [{ "key": "app", "operator": "In", "values": ["web"] }],
+            },
+            "externalWorkloadSelector": { "matchLabels": { "app": "web" } },
+            "port": "http", "proxyProtocol": "opaque",
+        } }),
         other => panic!("{other} has no example"),
     };
     object["metadata"] = metadata(namespace, name);
@@ -60,11 +69,13 @@ fn metadata(namespace: &str, name: &str) -> Value {
         "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z",
         "labels": {
             "kubernetes.io/service-name": name, "topology.kubernetes.io/zone": "z", "app": "web",
+            "linkerd.io/control-plane-ns": "linkerd",
         },
         "annotations": {
             "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:01Z",
             "service.shunt.io/selection": "maglev", "service.shunt.io/forwarding": "dsr",
             "config.linkerd.io/opaque-ports": "80,http,90-99",
+            "config.linkerd.io/skip-inbound-ports": "25",
             "workload.shunt.io/readiness-probe": "{\"tcpSocket\":{\"port\":80}}",
             "service.kubernetes.io/topology-mode": "Auto",
         },
@@ -160,11 +171,15 @@ fn workload(number: u8) -> Value {
 fn pod(number: u8) -> Value {
     json!({
         "spec": {
-            "nodeName": "here", "hostNetwork": false,
+            "nodeName": "here", "hostNetwork": false, "serviceAccountName": "web",
             "initContainers": [{ "ports": [{ "containerPort": 1 }] }],
-            "containers": [{ "ports": [{
-                "name": "http", "protocol": "TCP", "containerPort": 80, "hostPort": 8000, "hostIP": "192.0.2.1",
-            }] }],
+            "containers": [{
+                "name": "linkerd-proxy",
+                "env": [{ "name": "LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "value": "0.0.0.0:4143" }],
+                "ports": [{
+                    "name": "http", "protocol": "TCP", "containerPort": 80, "hostPort": 8000, "hostIP": "192.0.2.1",
+                }],
+            }],
         },
         "status": {
             "phase": "Running", "podIP": format!("10.1.1.{number}"),

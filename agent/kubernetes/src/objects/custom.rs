@@ -22,11 +22,13 @@ pub(crate) enum CustomKind {
     ExternalWorkload,
     /// ExternalWorkload of Linkerd.
     LinkerdExternalWorkload,
+    /// Server of Linkerd's policies.
+    Server,
 }
 
 impl CustomKind {
     /// All of them.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::TcpRoute,
         Self::UdpRoute,
         Self::ReferenceGrant,
@@ -34,6 +36,7 @@ impl CustomKind {
         Self::ServiceProfile,
         Self::ExternalWorkload,
         Self::LinkerdExternalWorkload,
+        Self::Server,
     ];
 
     /// Kinds that share a service's connections out.
@@ -46,7 +49,7 @@ impl CustomKind {
     ];
 
     /// Kinds of [`Self::ROUTES`], and those that lookups know besides.
-    pub(crate) const WITH_LOOKUPS: [Self; 7] = Self::ALL;
+    pub(crate) const WITH_LOOKUPS: [Self; 8] = Self::ALL;
 
     /// The name of its definition.
     pub(crate) const fn definition(self) -> &'static str {
@@ -58,6 +61,7 @@ impl CustomKind {
             Self::ServiceProfile => "serviceprofiles.linkerd.io",
             Self::ExternalWorkload => "externalworkloads.workload.shunt.io",
             Self::LinkerdExternalWorkload => "externalworkloads.workload.linkerd.io",
+            Self::Server => "servers.policy.linkerd.io",
         }
     }
 
@@ -71,6 +75,7 @@ impl CustomKind {
             Self::ServiceProfile => "ServiceProfiles",
             Self::ExternalWorkload => "ExternalWorkloads",
             Self::LinkerdExternalWorkload => "ExternalWorkloads of linkerd",
+            Self::Server => "Servers of linkerd",
         }
     }
 }

@@ -1,15 +1,19 @@
 //! linkerd's proxy in a Pod, as its injector leaves it there.
 
-use std::{borrow::Cow, iter, net::SocketAddr, num::NonZeroU16, sync::Arc};
+use std::{borrow::Cow, iter, net::SocketAddr, num::NonZeroU16};
 
 use serde::{Deserialize, Deserializer};
 use shunt_model::{Mesh, MeshIdentity};
 
 use super::{
-    metadata::{Annotations, Labels},
-    names::SharedName,
+    labels::Labels,
+    metadata::Annotations,
+    names::{SharedName, shared},
     opaque_ports::opaque_ports,
 };
+
+/// The label of a Pod with the namespace of its control plane.
+const CONTROL_PLANE: &str = "linkerd.io/control-plane-ns";
 
 /// The name of the proxy's container, which may be an init container that goes on (a native sidecar).
 const CONTAINER: &str = "linkerd-proxy";
@@ -56,12 +60,12 @@ pub(super) fn inbound_port<'de, D: Deserializer<'de>>(
 /// Returns the proxy of a Pod, whose container has this port. Without that container the label of the mesh
 /// does not count: there is no peer that could prove an identity.
 pub(super) fn mesh(
-    labels: Option<&Labels>,
+    labels: &Labels,
     annotations: Option<&Annotations>,
     service_account: Option<SharedName>,
     inbound_port: Option<NonZeroU16>,
 ) -> Option<Box<Mesh>> {
-    let SharedName(control_plane) = labels?.linkerd_control_plane.as_ref()?;
+    let control_plane = labels.get(CONTROL_PLANE)?;
     let inbound_port = inbound_port?;
     let named = |account: &SharedName| !account.0.is_empty();
     let account = service_account.filter(named);
@@ -70,8 +74,8 @@ pub(super) fn mesh(
     (!control_plane.is_empty()).then(|| {
         Box::new(Mesh {
             identity: MeshIdentity::ServiceAccount {
-                name: account.map_or_else(|| DEFAULT_ACCOUNT.into(), |SharedName(name)| name),
-                control_plane: Arc::clone(control_plane),
+                name: account.map_or_else(|| shared(DEFAULT_ACCOUNT), |SharedName(name)| name),
+                control_plane: shared(control_plane),
             },
             inbound_port,
             skipped_ports: skipped.into_iter().collect(),

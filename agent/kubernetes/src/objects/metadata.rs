@@ -5,8 +5,6 @@ use std::time::SystemTime;
 use serde::{Deserialize, de::IgnoredAny};
 use shunt_model::ServiceId;
 
-use super::names::SharedName;
-
 /// An object's metadata as it comes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -30,8 +28,6 @@ pub(crate) struct Labels {
     pub(super) service_name: Option<Box<str>>,
     #[serde(rename = "topology.kubernetes.io/zone")]
     pub(super) zone: Option<Box<str>>,
-    #[serde(rename = "linkerd.io/control-plane-ns")]
-    pub(super) linkerd_control_plane: Option<SharedName>,
 }
 
 /// The annotations that are read.

@@ -36,7 +36,8 @@ impl<'de> Deserialize<'de> for SharedName {
     }
 }
 
-fn shared(text: &str) -> Arc<str> {
+/// Returns the name, of which there is one.
+pub(super) fn shared(text: &str) -> Arc<str> {
     NAMES.with_borrow_mut(|names| {
         if let Some(known) = names.get(text) {
             return Arc::clone(known);

@@ -9,6 +9,7 @@ use shunt_model::{
 
 use super::{
     address::Address,
+    labels::Labels,
     linkerd_proxy::{inbound_port, is_proxy, mesh},
     metadata::Metadata,
     names::SharedName,
@@ -25,6 +26,8 @@ pub(crate) struct Pod {
     pub(crate) id: Arc<WorkloadId>,
     /// Its workload for lookups; `None`: it has ended, and has given its addresses back.
     pub(crate) workload: Option<Arc<Workload>>,
+    /// All its labels.
+    pub(crate) labels: Labels,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -37,12 +40,13 @@ pub(crate) struct RawPod {
     status: RawStatus,
 }
 
-/// The metadata, with the owners besides: those of other kinds are not needed.
+/// The metadata, with the owners and all labels besides: those of most other kinds are not needed.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RawMetadata {
     #[serde(flatten)]
     pub(crate) common: Metadata,
+    labels: Labels,
     #[serde(deserialize_with = "null::or_default")]
     owner_references: Vec<RawOwner>,
 }
@@ -115,6 +119,7 @@ impl From<RawPod> for Pod {
             metadata:
                 RawMetadata {
                     common: metadata,
+                    labels,
                     owner_references,
                 },
             spec,
@@ -126,7 +131,13 @@ impl From<RawPod> for Pod {
             name: metadata.name.unwrap_or_default(),
         });
         let phase = match &*status.phase {
-            "Succeeded" | "Failed" => return Self { id, workload: None },
+            "Succeeded" | "Failed" => {
+                return Self {
+                    id,
+                    workload: None,
+                    labels,
+                };
+            }
             _ if metadata.deletion_timestamp.is_some() => Phase::Terminating,
             "Pending" => Phase::Pending,
             _ => Phase::Running,
@@ -143,7 +154,7 @@ impl From<RawPod> for Pod {
             .collect();
         let proxy = containers().find(|container| container.is_proxy);
         let mesh = mesh(
-            metadata.labels.as_ref(),
+            &labels,
             metadata.annotations.as_ref(),
             spec.service_account_name,
             proxy.and_then(|container| container.inbound_port),
@@ -171,11 +182,13 @@ impl From<RawPod> for Pod {
                 name: owner.name.0,
             }),
             opaque_ports,
+            policy_opaque_ports: Box::default(),
             mesh,
         };
         Self {
             id,
             workload: Some(Arc::new(workload)),
+            labels,
         }
     }
 }

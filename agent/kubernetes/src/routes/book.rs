@@ -95,7 +95,9 @@ impl Book {
     /// that this concerns.
     pub(crate) fn forget(&mut self, kind: CustomKind) -> BTreeSet<ServiceId> {
         self.take(match kind {
-            CustomKind::ExternalWorkload | CustomKind::LinkerdExternalWorkload => {
+            CustomKind::ExternalWorkload
+            | CustomKind::LinkerdExternalWorkload
+            | CustomKind::Server => {
                 return BTreeSet::new();
             }
             CustomKind::TcpRoute => RouteChange::TcpRoute(Step::listed(Vec::new())),

@@ -134,7 +134,8 @@ mod tests {
         objects::{endpoint_slice::EndpointSlice, service::Service},
         watch::kind::{
             Definitions, EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods,
-            ReferenceGrants, ServiceCidrs, ServiceProfiles, Services, TcpRoutes, TrafficSplits,
+            ReferenceGrants, Servers, ServiceCidrs, ServiceProfiles, Services, TcpRoutes,
+            TrafficSplits,
         },
     };
 
@@ -229,6 +230,7 @@ mod tests {
                     "cidrs": ["10.96.0.0/12"], "podCIDRs": ["10.1.1.0/24"], "taints": [{ "key": "k" }],
                     "containers": [{ "ports": [{ "containerPort": 80, "hostPort": 80 }] }],
                     "workloadIPs": [{ "ip": "192.0.2.7" }],
+                    "podSelector": { "matchLabels": { "app": "web" } }, "port": 80,
                 },
                 "status": {
                     "loadBalancer": { "ingress": [{ "ip": "192.0.2.8", "ipMode": "VIP" }] },
@@ -269,6 +271,7 @@ mod tests {
             + one::<ExternalWorkloads>(text)
             + one::<LinkerdExternalWorkloads>(text)
             + one::<Pods>(text)
+            + one::<Servers>(text)
     }
 
     #[test]
@@ -281,7 +284,7 @@ mod tests {
                     let mut object = object.clone();
                     *object.pointer_mut(&place).unwrap() = value.clone();
                     read += read_all(&text(&object));
-                    tried += 24;
+                    tried += 26;
                 }
             }
         }

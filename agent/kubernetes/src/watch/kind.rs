@@ -13,6 +13,7 @@ use crate::objects::{
     pod::{Pod, RawPod},
     reference_grant::{RawGrant, ReferenceGrant},
     route::{RawRoute, Route},
+    server::{RawServer, Server},
     service::{RawService, Service},
     service_cidr::{RawServiceCidr, ServiceCidr},
     service_profile::{RawServiceProfile, ServiceProfile},
@@ -305,6 +306,23 @@ impl Kind for LinkerdExternalWorkloads {
 
     fn metadata(raw: &RawLinkerd) -> &Metadata {
         raw.metadata()
+    }
+}
+
+/// Servers of linkerd's policies.
+#[derive(Debug)]
+pub(crate) struct Servers;
+
+impl Kind for Servers {
+    type Raw = RawServer;
+    type Object = Server;
+    const NAME: &'static str = "Servers of linkerd";
+    const PATH: &'static str = "/apis/policy.linkerd.io/v1beta3/servers";
+    const OLDER: Option<&'static str> = Some("/apis/policy.linkerd.io/v1beta1/servers");
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawServer) -> &Metadata {
+        &raw.metadata
     }
 }
 

@@ -39,6 +39,8 @@ struct WorkloadShape<'a> {
     #[serde(default, deserialize_with = "optional_object")]
     owner: Option<WorkloadOwner<'a>>,
     opaque_ports: Option<Vec<Text<'a>>>,
+    #[serde(default)]
+    policy_opaque_ports: Vec<Text<'a>>,
     #[serde(default, deserialize_with = "optional_object")]
     mesh: Option<Mesh<'a>>,
 }

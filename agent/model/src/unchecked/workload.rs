@@ -38,6 +38,8 @@ pub struct Workload<'a> {
     pub owner: Option<WorkloadOwner<'a>>,
     /// Ports, or ranges of them; `None`: not given.
     pub opaque_ports: Option<Vec<Text<'a>>>,
+    /// More ports, or ranges of them.
+    pub policy_opaque_ports: Vec<Text<'a>>,
     /// Its proxy in a mesh.
     pub mesh: Option<Mesh<'a>>,
 }

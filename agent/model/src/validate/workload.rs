@@ -114,6 +114,7 @@ impl TryFrom<unchecked::Workload<'_>> for Workload {
             ready,
             owner,
             opaque_ports,
+            policy_opaque_ports,
             mesh,
         } = workload;
         let id = WorkloadId::try_from(id).map_err(|error| error.within("id"))?;
@@ -140,6 +141,7 @@ impl TryFrom<unchecked::Workload<'_>> for Workload {
             opaque_ports: opaque_ports
                 .map(|list| port_ranges(list, "opaque_ports"))
                 .transpose()?,
+            policy_opaque_ports: port_ranges(policy_opaque_ports, "policy_opaque_ports")?,
             mesh: mesh
                 .map(|mesh| Mesh::try_from(mesh).map(Box::new))
                 .transpose()

@@ -187,6 +187,7 @@ fn workload() -> impl Strategy<Value = Arc<Workload>> {
             ready: None,
             owner: None,
             opaque_ports: None,
+            policy_opaque_ports: Box::default(),
             mesh: None,
         })
     })

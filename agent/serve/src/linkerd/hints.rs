@@ -24,7 +24,7 @@ pub(super) fn add_hints(
     if mesh.skipped_ports.iter().any(|range| range.contains(port)) {
         return found;
     }
-    let is_opaque = settings.is_opaque(workload.opaque_ports.as_deref(), port);
+    let is_opaque = settings.is_opaque_at(Some(workload), port);
     WeightedAddr {
         tls_identity: identity(mesh, &workload.id.namespace, of),
         protocol_hint: Some(hint(mesh, is_opaque)),
@@ -120,6 +120,7 @@ mod tests {
             ready: None,
             owner: None,
             opaque_ports: None,
+            policy_opaque_ports: Box::default(),
             mesh: Some(Box::new(Mesh {
                 identity,
                 inbound_port: NonZeroU16::new(4143).unwrap(),
@@ -203,6 +204,31 @@ mod tests {
         };
         for port in [25, 80] {
             assert_eq!(shown(&workload, port, &given), "none, none", "{port}");
+        }
+    }
+
+    #[test]
+    fn ports_that_a_policy_makes_opaque_count_besides_the_others() {
+        let given = settings(Some(("example.org", "linkerd")));
+        for (own, port, is_opaque) in [
+            (None, 80, true),
+            (None, 25, true),
+            (None, 81, false),
+            (Some(Box::default()), 80, true),
+            (Some(Box::default()), 25, false),
+        ] {
+            let workload = Workload {
+                opaque_ports: own.clone(),
+                policy_opaque_ports: [range(80)].into(),
+                ..workload(account("other"))
+            };
+            let expected = if is_opaque {
+                "none, opaque 4143"
+            } else {
+                "none, h2"
+            };
+            assert_eq!(shown(&workload, port, &given), expected, "{own:?} {port}");
+            assert_eq!(given.is_opaque_at(Some(&workload), port), is_opaque);
         }
     }
 

@@ -177,9 +177,8 @@ fn of_endpoint(
 ) -> DestinationProfile {
     let own = workload.map(|workload| namespace(&workload.id.namespace));
     found.metric_labels.extend(own);
-    let said = workload.and_then(|workload| workload.opaque_ports.as_deref());
     DestinationProfile {
-        opaque_protocol: settings.is_opaque(said, address.port()),
+        opaque_protocol: settings.is_opaque_at(workload, address.port()),
         retry_budget: Some(retry_budget()),
         endpoint: Some(found),
         ..DestinationProfile::default()
@@ -189,7 +188,7 @@ fn of_endpoint(
 /// An unknown address has neither a name nor an endpoint.
 fn unknown(port: u16, settings: &LinkerdSettings) -> DestinationProfile {
     DestinationProfile {
-        opaque_protocol: settings.is_opaque(None, port),
+        opaque_protocol: settings.is_opaque_at(None, port),
         retry_budget: Some(retry_budget()),
         ..DestinationProfile::default()
     }

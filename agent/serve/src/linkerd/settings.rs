@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use shunt_model::{Fault, PortRange, ServiceId};
+use shunt_model::{Fault, PortRange, ServiceId, Workload};
 
 /// The settings of the API.
 #[derive(Debug, Clone)]
@@ -42,6 +42,15 @@ impl LinkerdSettings {
     pub(super) fn name_of(&self, service: &ServiceId) -> String {
         let ServiceId { namespace, name } = service;
         format!("{name}.{namespace}.svc.{}", self.cluster_domain)
+    }
+
+    /// Returns whether a port of a workload, or of an address without one, is opaque.
+    pub(super) fn is_opaque_at(&self, workload: Option<&Workload>, port: u16) -> bool {
+        let said = workload.and_then(|workload| workload.opaque_ports.as_deref());
+        let mut more = workload
+            .into_iter()
+            .flat_map(|own| &own.policy_opaque_ports);
+        self.is_opaque(said, port) || more.any(|range| range.contains(port))
     }
 
     /// Returns whether a port is opaque, by its own service's or workload's list of ports.
