@@ -272,6 +272,47 @@ fn what_a_profile_says_of_requests_is_passed_on() {
 }
 
 #[test]
+fn a_client_has_the_profile_of_its_own_namespace() {
+    let mut web = service("web", &["10.96.0.10"], 80, &[endpoint("10.1.1.3", 8080)]);
+    web["profile"] = json!({
+        "name": "own",
+        "clients": { "shop": {
+            "name": "theirs",
+            "dstOverrides": [
+                { "authority": "v1.shop.svc.cluster.local:8080", "weight": 3 },
+                { "authority": "v2.shop.svc.cluster.local", "weight": 1 },
+            ],
+        } },
+    });
+    let Some((_world, place)) = Served::world(&[resync_with(&[web])]) else {
+        return;
+    };
+    block_on(async {
+        let mut client = Client::at(&place).await;
+        let own = "linkerd.io/ServiceProfile default/own:0";
+        let theirs = "linkerd.io/ServiceProfile shop/theirs:0";
+        let split = &[
+            ("v1.shop.svc.cluster.local:8080", 3),
+            ("v2.shop.svc.cluster.local:80", 1),
+        ][..];
+        for (token, reference, overrides) in [
+            ("", own, &[][..]),
+            (r#"{"ns":"default"}"#, own, &[]),
+            (r#"{"ns":"shop","nodeName":"node-2"}"#, theirs, split),
+            ("ns:shop", theirs, split),
+        ] {
+            let path = "web.default.svc.cluster.local:80";
+            let mut profiles = client.profile_for(path, token).await.unwrap();
+            let profile = profiles.profile().await;
+            assert_eq!(client::resource(profile.profile_ref), reference, "{token}");
+            let found = profile.dst_overrides.iter();
+            let found: Vec<_> = found.map(|to| (&*to.authority, to.weight)).collect();
+            assert_eq!(found, overrides, "{token}");
+        }
+    });
+}
+
+#[test]
 fn a_token_says_whose_node_counts() {
     let Some((_world, place)) = Served::world(&events()) else {
         return;

@@ -16,8 +16,8 @@ pub(crate) struct ServiceProfile {
     pub(crate) id: ServiceId,
     /// Time at which it was made, in whole seconds.
     pub(crate) created: SystemTime,
-    /// The Service that it is for, in a cluster whose domain its name has; `None`: one of another namespace, for which
-    /// it counts with clients of its own namespace alone.
+    /// The Service that it is for, in a cluster whose domain its name has. If that is one of another namespace, it is
+    /// for clients of its own namespace alone.
     pub(crate) service: Option<ServiceId>,
     /// Destinations of the Service's traffic in place of it.
     pub(crate) overrides: Vec<Override>,
@@ -118,7 +118,7 @@ impl From<RawServiceProfile> for ServiceProfile {
             created: metadata.created(),
             overrides: overrides.map(Override::from).collect(),
             settings: settings.to_string().into(),
-            service: by_authority(&id.name).filter(|service| service.namespace == id.namespace),
+            service: by_authority(&id.name),
             id,
         }
     }
@@ -158,10 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_for_a_service_of_its_own_namespace() {
+    fn it_is_for_the_service_that_its_name_names() {
         for (name, expected) in [
             ("web.a.svc.cluster.local", Some("a/web")),
-            ("web.b.svc.cluster.local", None),
+            ("web.b.svc.cluster.local", Some("b/web")),
             ("web.a", None),
             ("www.example.org", None),
         ] {

@@ -1,7 +1,10 @@
 //! All routes, ServiceProfiles, TrafficSplits and grants that are known, and which services a change
 //! concerns.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use shunt_model::{Protocol, ServiceId};
 
@@ -52,6 +55,9 @@ pub(crate) struct Book {
     service_profiles: Claims<ServiceProfile>,
     pub(super) traffic_splits: Claims<TrafficSplit>,
     pub(super) grants: Grants,
+    /// The settings for proxies of each service that has a ServiceProfile, as JSON. They are made when a profile
+    /// changes, which is seldom: endpoints change more often, and a profile may be long.
+    pub(super) proxy_settings: HashMap<ServiceId, Arc<str>>,
     /// Suffix of the names of services, which their ServiceProfiles have.
     cluster_domain: Box<str>,
 }
@@ -68,12 +74,23 @@ impl Book {
     /// The ServiceProfile of the service: the one whose name is exactly the service's name in the cluster's DNS. A
     /// profile of another domain is for another cluster.
     pub(super) fn service_profile(&self, service: &ServiceId) -> Option<&ServiceProfile> {
+        let mut profiles = self.profiles_of(service);
+        profiles.find(|profile| profile.id.namespace == service.namespace)
+    }
+
+    /// The ServiceProfiles of the service, of any namespace.
+    pub(super) fn profiles_of(&self, service: &ServiceId) -> impl Iterator<Item = &ServiceProfile> {
+        let name = self.name_of(service);
+        let profiles = self.service_profiles.of(service).iter();
+        let named = profiles.filter(move |profile| *profile.id.name == *name);
+        named.map(|profile| &**profile)
+    }
+
+    /// The name of a service in the cluster's DNS.
+    pub(super) fn name_of(&self, service: &ServiceId) -> String {
         let ServiceId { namespace, name } = service;
         let domain = &self.cluster_domain;
-        let name = format!("{name}.{namespace}.svc.{domain}");
-        let profiles = self.service_profiles.of(service).iter();
-        let mut named = profiles.filter(|profile| *profile.id.name == *name);
-        named.next().map(|profile| &**profile)
+        format!("{name}.{namespace}.svc.{domain}")
     }
 
     /// Takes note of the news, and returns the services whose splits it concerns.
@@ -83,7 +100,11 @@ impl Book {
             RouteChange::TcpRoute(step) => self.tcp.take(step),
             RouteChange::UdpRoute(step) => self.udp.take(step),
             RouteChange::TrafficSplit(step) => self.traffic_splits.take(step),
-            RouteChange::ServiceProfile(step) => self.service_profiles.take(step),
+            RouteChange::ServiceProfile(step) => {
+                let concerned = self.service_profiles.take(step);
+                self.set_proxy_settings(&concerned);
+                concerned
+            }
             RouteChange::ReferenceGrant(step) => {
                 let namespaces = self.grants.take(step);
                 self.referring_to(&namespaces)

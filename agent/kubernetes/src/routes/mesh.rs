@@ -19,12 +19,6 @@ use crate::{
 pub(super) struct MeshSplit(Vec<(Arc<ServiceId>, Option<u16>, u32)>);
 
 impl Book {
-    /// Returns the settings for proxies of the service's ServiceProfile.
-    pub(super) fn settings(&self, service: &ServiceId) -> Option<Arc<str>> {
-        let profile = self.service_profile(service)?;
-        Some(Arc::clone(&profile.settings))
-    }
-
     /// The ServiceProfile of the service, if it splits anything; else the oldest TrafficSplit, if
     /// that does: Linkerd makes ServiceProfiles of TrafficSplits.
     pub(super) fn mesh_split(
@@ -85,7 +79,7 @@ impl TrafficSplit {
 
 impl ServiceProfile {
     /// The Services that get a share, their ports, and their weights.
-    fn shares(&self) -> impl Iterator<Item = (&ServiceId, Option<u16>, u32)> {
+    pub(super) fn shares(&self) -> impl Iterator<Item = (&ServiceId, Option<u16>, u32)> {
         self.overrides.iter().filter_map(|place| match place {
             Override::Service { id, port, weight } => Some((id, *port, *weight)),
             Override::Bad(_) => None,
@@ -93,7 +87,7 @@ impl ServiceProfile {
     }
 
     /// Returns whether it splits anything.
-    fn splits(&self, problems: &mut Vec<Problem>) -> bool {
+    pub(super) fn splits(&self, problems: &mut Vec<Problem>) -> bool {
         for place in &self.overrides {
             if let Override::Bad(authority) = place {
                 problems.push(Problem::ServiceProfileOverride {

@@ -8,6 +8,7 @@
 //!     v
 //! splits      of each port of a Service: the oldest route, else the split of a mesh
 //! mesh        the oldest ServiceProfile, else the oldest TrafficSplit
+//! proxy_settings  what ServiceProfiles have for proxies, also for those of other namespaces
 //! conditions  the contents of a route's status for each of its parents
 //! ```
 
@@ -19,6 +20,7 @@ mod claims;
 pub(crate) mod conditions;
 mod grants;
 mod mesh;
+mod proxy_settings;
 mod splits;
 #[cfg(test)]
 mod tests;

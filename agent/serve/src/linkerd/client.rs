@@ -4,35 +4,54 @@ use serde::Deserialize;
 use shunt_model::Escaped;
 use tracing::debug;
 
-/// Properties of a client that count.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(default)]
+/// The properties of a client that its token has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Token {
+    /// The properties by which addresses are chosen.
+    pub(super) client: Client,
+    /// The namespace that the client is in, by whose ServiceProfiles its requests are treated.
+    pub(super) namespace: Option<Box<str>>,
+}
+
+/// Properties of a client that count for addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Client {
     /// The node that the client runs on; without one, it is this node.
-    #[serde(rename = "nodeName", deserialize_with = "not_empty")]
     pub(super) node: Option<Box<str>>,
 }
 
-impl Client {
-    /// The client with this context token, `{"ns":"shop","nodeName":"node-1","pod":"web-1"}`. What is
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Json {
+    #[serde(rename = "nodeName")]
+    node: Option<Box<str>>,
+    #[serde(rename = "ns")]
+    namespace: Option<Box<str>>,
+}
+
+impl Token {
+    /// Reads a token, `{"ns":"shop","nodeName":"node-1","pod":"web-1"}`, or in the form of old `ns:shop`. What is
     /// no such token gives no data on the client.
     pub(super) fn of(token: &str) -> Self {
         if token.is_empty() {
             return Self::default();
         }
-        serde_json::from_str(token).unwrap_or_else(|error| {
-            // The form of old, `ns:shop`, does not name the node either.
-            debug!(token = %Escaped(token), %error, "a context token that is none");
-            Self::default()
-        })
+        let Json { node, namespace } = serde_json::from_str(token).unwrap_or_else(|error| {
+            let namespace = token.strip_prefix("ns:").filter(|rest| !rest.contains(':'));
+            if namespace.is_none() {
+                debug!(token = %Escaped(token), %error, "a context token that is none");
+            }
+            Json {
+                node: None,
+                namespace: namespace.map(Into::into),
+            }
+        });
+        let named = |name: Option<Box<str>>| name.filter(|name| !name.is_empty());
+        Self {
+            client: Client { node: named(node) },
+            namespace: named(namespace),
+        }
     }
-}
-
-fn not_empty<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Box<str>>, D::Error> {
-    let node = Option::<Box<str>>::deserialize(deserializer)?;
-    Ok(node.filter(|node| !node.is_empty()))
 }
 
 #[cfg(test)]
@@ -40,23 +59,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_says_the_node_and_garbage_says_nothing() {
-        for (token, node) in [
+    fn a_token_says_node_and_namespace_and_garbage_says_nothing() {
+        for (token, node, namespace) in [
             (
                 r#"{"ns":"shop","nodeName":"node-1","pod":"web-1"}"#,
                 Some("node-1"),
+                Some("shop"),
             ),
-            ("\n{\"nodeName\":\"node-1\",\"new\":[1]}\n", Some("node-1")),
-            (r#"{"ns":"shop","nodeName":""}"#, None),
-            (r#"{"nodeName":null}"#, None),
-            (r#"{"nodeName":7}"#, None),
-            ("ns:shop", None),
-            ("ns:shop:x", None),
-            ("[]", None),
-            ("", None),
-            ("\u{1b}[2J", None),
+            (
+                "\n{\"nodeName\":\"node-1\",\"new\":[1]}\n",
+                Some("node-1"),
+                None,
+            ),
+            (r#"{"ns":"shop","nodeName":""}"#, None, Some("shop")),
+            (r#"{"ns":"","nodeName":null}"#, None, None),
+            (r#"{"nodeName":7}"#, None, None),
+            ("ns:shop", None, Some("shop")),
+            ("ns:", None, None),
+            ("ns:shop:x", None, None),
+            ("[]", None, None),
+            ("", None, None),
+            ("\u{1b}[2J", None, None),
         ] {
-            assert_eq!(Client::of(token).node.as_deref(), node, "{token}");
+            let found = Token::of(token);
+            assert_eq!(found.client.node.as_deref(), node, "{token}");
+            assert_eq!(found.namespace.as_deref(), namespace, "{token}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     linkerd::{
         addresses::Addresses,
         authority::{Destination, Name},
-        client::Client,
+        client::Token,
         messages::{Messages, messages},
         profile::Profile,
         settings::LinkerdSettings,
@@ -86,7 +86,7 @@ impl destination_server::Destination for DestinationService {
         } = request.into_inner();
         let destination = self.destination(&path)?;
         let following = self.begin(self.follow(&destination)).await?;
-        let client = Client::of(&context_token);
+        let Token { client, .. } = Token::of(&context_token);
         let shared = self.addresses.share((destination, client));
         Ok(Response::new(messages(following, shared)))
     }
@@ -100,12 +100,12 @@ impl destination_server::Destination for DestinationService {
         let GetDestination {
             scheme: _,
             path,
-            // Nothing of a profile depends on who asks.
-            context_token: _,
+            context_token,
         } = request.into_inner();
         let destination = self.destination(&path)?;
         let following = self.follow(&destination);
-        let shared = self.profiles.share(destination.clone());
+        let Token { namespace, .. } = Token::of(&context_token);
+        let shared = self.profiles.share((destination.clone(), namespace));
         let following = known(following, destination, Arc::clone(&shared));
         let following = self.begin(following).await?;
         Ok(Response::new(messages(following, shared)))

@@ -20,25 +20,30 @@ use crate::linkerd::{
 pub(super) struct Profile(pub(super) DestinationProfile);
 
 impl Made for Profile {
-    /// Nothing of a profile depends on who asks.
-    type Question = Destination;
+    /// Clients of one namespace have the same profiles.
+    type Question = (Destination, Option<Box<str>>);
     type Settings = Arc<LinkerdSettings>;
     type Memory = Read;
     type Message = DestinationProfile;
 
     fn make(
-        destination: &Destination,
+        (destination, namespace): &(Destination, Option<Box<str>>),
         settings: &Arc<LinkerdSettings>,
         answer: &Answer,
         read: &mut Read,
     ) -> Self {
+        let mut read = Reading {
+            namespace: namespace.as_deref(),
+            read,
+        };
         Self(match destination {
             Destination::Address { ip, port } => {
-                at_address(SocketAddr::new(*ip, port.get()), answer, settings, read)
+                let address = SocketAddr::new(*ip, port.get());
+                at_address(address, answer, settings, &mut read)
             }
             Destination::Name(name) => match &name.instance {
                 Some(instance) => of_instance(instance, name, answer, settings),
-                None => of_name(name, answer, settings, read),
+                None => of_name(name, answer, settings, &mut read),
             },
         })
     }
@@ -60,6 +65,12 @@ pub(super) struct Read {
     readings: usize,
 }
 
+/// The settings that were read last, as a client of a namespace has them.
+struct Reading<'a> {
+    namespace: Option<&'a str>,
+    read: &'a mut Read,
+}
+
 impl Read {
     fn of(&mut self, json: Option<&Arc<str>>) -> &Requests {
         if self.json.as_ref() != json {
@@ -79,7 +90,7 @@ fn at_address(
     address: SocketAddr,
     answer: &Answer,
     settings: &LinkerdSettings,
-    read: &mut Read,
+    read: &mut Reading<'_>,
 ) -> DestinationProfile {
     let mut targets = answer.targets.iter();
     let Some(target) = targets.find(|target| target.in_use) else {
@@ -105,7 +116,7 @@ fn of_name(
     name: &Name,
     answer: &Answer,
     settings: &LinkerdSettings,
-    read: &mut Read,
+    read: &mut Reading<'_>,
 ) -> DestinationProfile {
     match declared(name, answer) {
         Some((kind, own)) => of_service(kind, own, settings, read),
@@ -146,7 +157,7 @@ fn of_service(
     kind: TargetKind,
     target: &ServiceTarget,
     settings: &LinkerdSettings,
-    read: &mut Read,
+    Reading { namespace, read }: &mut Reading<'_>,
 ) -> DestinationProfile {
     let ServiceTarget {
         service,
@@ -155,14 +166,20 @@ fn of_service(
         profile,
         ..
     } = target;
-    let requests = read.of(profile.as_ref());
+    let all = read.of(profile.as_ref());
+    let of_client = namespace.and_then(|namespace| Some((namespace, all.of_client(namespace)?)));
+    let (owner, requests) = of_client.unwrap_or((&service.namespace, all));
+    let mut dst_overrides = requests.overrides(*port, settings);
+    if dst_overrides.is_empty() {
+        dst_overrides = overrides(kind, target, settings);
+    }
     DestinationProfile {
         fully_qualified_name: settings.name_of(service),
         routes: requests.routes(),
         opaque_protocol: settings.is_opaque(opaque_ports.as_deref(), *port),
-        dst_overrides: overrides(kind, target, settings),
+        dst_overrides,
         parent_ref: Some(service_ref(service, *port)),
-        profile_ref: requests.reference(&service.namespace),
+        profile_ref: requests.reference(owner),
         retry_budget: Some(requests.retry_budget().unwrap_or_else(retry_budget)),
         ..DestinationProfile::default()
     }
@@ -209,6 +226,71 @@ mod tests {
 
     use super::*;
 
+    /// The answer for a service with this profile.
+    fn of_profile(profile: &str) -> Answer {
+        let mut answer = answer("1s", 0);
+        let Who::Service(own) = &mut answer.targets[0].who else {
+            panic!("a service: {answer:?}");
+        };
+        own.profile = Some(profile.into());
+        answer
+    }
+
+    #[test]
+    fn a_client_has_the_profile_of_its_own_namespace() {
+        let destination = Destination::of("web.shop.svc.cluster.local:80", "cluster.local");
+        let destination = destination.unwrap();
+        let settings = Arc::new(LinkerdSettings::of_domain("cluster.local"));
+        let answer = of_profile(
+            r#"{
+                "name":"web.shop.svc.cluster.local",
+                "routes":[{"name":"own","condition":{"method":"GET"}}],
+                "clients":{
+                    "b":{
+                        "name":"web.shop.svc.cluster.local",
+                        "routes":[{"name":"b","condition":{"method":"GET"}}],
+                        "retryBudget":{"retryRatio":0.5,"minRetriesPerSecond":3,"ttl":"1s"},
+                        "dstOverrides":[
+                            {"authority":"v1.b.svc.cluster.local","weight":1000},
+                            {"authority":"v2.b.svc.cluster.local:81","weight":500},
+                            {"authority":"10.0.0.1:81","weight":500}
+                        ]
+                    }
+                }
+            }"#,
+        );
+        for (namespace, route, owner, retries, split) in [
+            (None, "own", "shop", 10, &[][..]),
+            (Some("shop"), "own", "shop", 10, &[]),
+            (Some("c"), "own", "shop", 10, &[]),
+            (
+                Some("b"),
+                "b",
+                "b",
+                3,
+                &[
+                    ("v1.b.svc.cluster.local:80", 1000),
+                    ("v2.b.svc.cluster.local:81", 500),
+                ],
+            ),
+        ] {
+            let question = (destination.clone(), namespace.map(Into::into));
+            let Profile(made) = Profile::make(&question, &settings, &answer, &mut Read::default());
+            assert_eq!(made.routes[0].metrics_labels["route"], route);
+            let reference = Requests::read(r#"{"name":"web.shop.svc.cluster.local"}"#);
+            assert_eq!(
+                made.profile_ref,
+                reference.reference(owner),
+                "{namespace:?}"
+            );
+            let budget = made.retry_budget.unwrap();
+            assert_eq!(budget.min_retries_per_second, retries, "{namespace:?}");
+            let overrides = made.dst_overrides.iter();
+            let found: Vec<_> = overrides.map(|to| (&*to.authority, to.weight)).collect();
+            assert_eq!(found, split, "{namespace:?}");
+        }
+    }
+
     /// The answer for a service with this timeout of its route, in a text of its own.
     fn answer(timeout: &str, affinity_timeout: u32) -> Answer {
         let service = Arc::new(ServiceId::new("shop", "web"));
@@ -247,6 +329,7 @@ mod tests {
         let destination = Destination::of("web.shop.svc.cluster.local:80", "cluster.local");
         let destination = destination.unwrap();
         let settings = Arc::new(LinkerdSettings::of_domain("cluster.local"));
+        let question = (destination, None);
         let mut read = Read::default();
         let mut last: Option<Profile> = None;
         for (timeout, flap, readings, messages) in [
@@ -257,7 +340,7 @@ mod tests {
             ("2s", 3, 2, 0),
         ] {
             let answer = answer(timeout, flap);
-            let made = Profile::make(&destination, &settings, &answer, &mut read);
+            let made = Profile::make(&question, &settings, &answer, &mut read);
             assert_eq!(read.readings, readings, "{timeout} {flap}");
             let count = Profile::messages(last.as_ref(), &made).len();
             assert_eq!(count, messages, "{timeout} {flap}");

@@ -1,10 +1,11 @@
 //! The requests in a service's profile: their routes, and how often they are tried again.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use linkerd2_proxy_api::{
     destination::{
         HttpStatusRange, PathMatch, RequestMatch, ResponseClass, ResponseMatch, RetryBudget, Route,
+        WeightedDst,
         request_match::{self, Match as Request},
         response_match::{self, Match as Response},
     },
@@ -15,7 +16,11 @@ use shunt_model::{Escaped, StatusRange};
 use shunt_runtime::GoDuration;
 use tracing::debug;
 
-use crate::linkerd::metadata::profile_ref;
+use crate::linkerd::{
+    authority::{Destination, Name},
+    metadata::{profile_ref, service_ref},
+    settings::LinkerdSettings,
+};
 
 /// Settings of requests, as a ServiceProfile has them.
 #[derive(Debug, Default, Deserialize)]
@@ -24,6 +29,16 @@ pub(super) struct Requests {
     name: Option<String>,
     routes: Option<Vec<RouteSpec>>,
     retry_budget: Option<Budget>,
+    /// The split of clients of another namespace. That of the others is the service port's.
+    dst_overrides: Option<Vec<Override>>,
+    /// The settings for clients of other namespaces, by namespace, which replace these.
+    clients: BTreeMap<Box<str>, Requests>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Override {
+    authority: String,
+    weight: u32,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -100,6 +115,35 @@ impl Requests {
             min_retries_per_second: *min_retries_per_second,
             ttl: Some(ttl.try_into().ok()?),
         })
+    }
+
+    /// Returns the settings for clients of a namespace, if they have their own.
+    pub(super) fn of_client(&self, namespace: &str) -> Option<&Self> {
+        self.clients.get(namespace)
+    }
+
+    /// Returns the destinations of a split by these settings, by default with the port that was asked for; none
+    /// without a split. Those that are no services are left out: proxies ignore them.
+    pub(super) fn overrides(&self, port: u16, settings: &LinkerdSettings) -> Vec<WeightedDst> {
+        let overrides = self.dst_overrides.iter().flatten();
+        overrides
+            .filter_map(|Override { authority, weight }| {
+                let authority = if authority.contains(':') {
+                    authority.clone()
+                } else {
+                    format!("{authority}:{port}")
+                };
+                let to = Destination::of(&authority, &settings.cluster_domain).ok()?;
+                let Destination::Name(Name { service, port, .. }) = to else {
+                    return None;
+                };
+                Some(WeightedDst {
+                    authority,
+                    weight: *weight,
+                    backend_ref: Some(service_ref(&service, port.get())),
+                })
+            })
+            .collect()
     }
 
     /// The ServiceProfile, in this namespace, if it is one.

@@ -69,7 +69,16 @@ impl Client {
         &mut self,
         path: &str,
     ) -> Result<Followed<DestinationProfile>, Status> {
-        let profiles = self.0.get_profile(request(path, "")).await?;
+        self.profile_for(path, "").await
+    }
+
+    /// The same for a client with this token.
+    pub(super) async fn profile_for(
+        &mut self,
+        path: &str,
+        token: &str,
+    ) -> Result<Followed<DestinationProfile>, Status> {
+        let profiles = self.0.get_profile(request(path, token)).await?;
         Ok(Followed(profiles.into_inner()))
     }
 }
