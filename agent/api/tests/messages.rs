@@ -23,6 +23,7 @@ fn json_service() -> Value {
         "internal_traffic_policy": "Cluster",
         "session_affinity_timeout": 60, "selection": "maglev", "forwarding": "dsr", "masquerade": true,
         "opaque_ports": ["25", "3306-3310"], "profile": { "routes": [], "a": { "c": 1, "b": 2 } },
+        "hostnames": { "10.1.1.3": "web-0" },
         "ports": { "http": { "protocol": "TCP", "port": 80, "node_port": 30080 } },
         "backends": { "http": [
             { "ip": "10.1.1.3", "port": 8080, "local": true, "weight": 3, "state": "Terminating",
@@ -58,6 +59,7 @@ fn message_service() -> proto::Service {
             list: vec!["25".to_owned(), "3306-3310".to_owned()],
         }),
         profile: Some(r#"{"a":{"b":2,"c":1},"routes":[]}"#.to_owned()),
+        hostnames: [("10.1.1.3".into(), "web-0".into())].into(),
         ports: [("http".into(), port(80, 30080))].into(),
         backends: [("http".into(), backends())].into(),
         splits: [("http".into(), split())].into(),

@@ -82,7 +82,7 @@ pub use self::{
     },
     selection::Selection,
     seniority::Seniority,
-    service::{Service, ServicePort},
+    service::{Hostnames, Service, ServicePort},
     service_id::ServiceId,
     split::{Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget},
     status_range::{StatusRange, StatusRangeError},

@@ -325,6 +325,7 @@ mod tests {
             masquerade: None,
             opaque_ports: None,
             profile: None,
+            hostnames: None,
             seniority: None,
             ports: Vec::new(),
         }

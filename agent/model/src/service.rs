@@ -1,6 +1,6 @@
 //! A service in an event.
 
-use std::{net::IpAddr, num::NonZeroU16, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use ipnet::IpNet;
 
@@ -43,12 +43,17 @@ pub struct Service {
     pub opaque_ports: Option<Arc<[PortRange]>>,
     /// Treatment of requests by proxies, as JSON that only they read; `None`: not given.
     pub profile: Option<Arc<str>>,
+    /// The names by which the DNS has single endpoints, of those that have one; `None`: none has.
+    pub hostnames: Option<Arc<Hostnames>>,
     /// Since when it is there. Of two services that claim a frontend the older one has it; one of
     /// which this is not known comes after those of which it is, and among its like by its arrival.
     pub seniority: Option<Seniority>,
     /// Its ports, sorted by name, each name once.
     pub ports: Vec<ServicePort>,
 }
+
+/// The hostnames of endpoints, by their addresses.
+pub type Hostnames = BTreeMap<IpAddr, Box<str>>;
 
 /// One port of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

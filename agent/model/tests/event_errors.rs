@@ -351,6 +351,27 @@ fn a_service_among_others_is_named_wherever_its_identity_stands() {
 }
 
 #[test]
+fn hostnames_of_endpoints() {
+    expect_of_web(
+        web,
+        &[
+            (
+                r#""hostnames":{"10.1.1.300":"web-0"}"#,
+                "hostnames.\"10.1.1.300\": `10.1.1.300` is not an IP address",
+            ),
+            (
+                r#""hostnames":{"fd00::1":"a","fd00:0::1":"b"}"#,
+                "hostnames.\"fd00:0::1\": the name is given twice",
+            ),
+            (
+                r#""hostnames":{"fd00::1":""}"#,
+                "hostnames.\"fd00::1\": the name is empty",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn fields_of_a_service() {
     expect_of_web(
         web,
@@ -359,8 +380,8 @@ fn fields_of_a_service() {
                 r#""cluster_ip":"10.96.0.1""#,
                 "cluster_ip: unknown field `cluster_ip`, expected one of `id`, `cluster_ips`, `external_ips`, \
              `load_balancer_ips`, `load_balancer_source_ranges`, `traffic_policy`, `internal_traffic_policy`, \
-             `session_affinity_timeout`, `selection`, `forwarding`, `masquerade`, `opaque_ports`, `profile`, `ports`, \
-             `backends`, `splits`",
+             `session_affinity_timeout`, `selection`, `forwarding`, `masquerade`, `opaque_ports`, `profile`, \
+             `hostnames`, `ports`, `backends`, `splits`",
             ),
             (
                 r#""opaque_ports":["443","9-1"]"#,

@@ -17,6 +17,9 @@ use crate::world::{World, binary, resync_with};
 
 const WEB: &str = "+10.1.1.3:8080(web-1) +10.1.2.3:8080(web-2)";
 
+/// The answer to `GetProfile` for an instance that is not there.
+const NO_PROFILE: &str = "not found";
+
 /// First answers of `Get` and `GetProfile` for a path.
 const CASES: &[(&str, &str, &str)] = &[
     // A service, by all its addresses and by its name.
@@ -87,6 +90,8 @@ const CASES: &[(&str, &str, &str)] = &[
         "+10.1.1.4:7000(db-0)",
         "endpoint 10.1.1.4:7000(db-0)",
     ),
+    // The name of a pod is not its hostname.
+    ("web-1.web.default.svc.cluster.local:80", "none", NO_PROFILE),
     // Splits: each destination is asked for by its own name.
     (
         "apex.default.svc.cluster.local:80",
@@ -163,8 +168,14 @@ fn every_kind_of_destination_is_answered() {
         for (path, addresses, profile) in CASES {
             let mut updates = client.get(path, "").await.unwrap();
             assert_eq!(updates.next().await, *addresses, "Get {path}");
-            let mut profiles = client.profile(path).await.unwrap();
-            assert_eq!(profiles.next().await, *profile, "GetProfile {path}");
+            let found = match client.profile(path).await {
+                Ok(mut profiles) => profiles.next().await,
+                Err(status) => {
+                    assert_eq!(status.code(), Code::NotFound, "{path}: {status}");
+                    NO_PROFILE.to_owned()
+                }
+            };
+            assert_eq!(found, *profile, "GetProfile {path}");
         }
     });
 }

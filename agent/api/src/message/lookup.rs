@@ -105,6 +105,7 @@ fn service(target: &ServiceTarget) -> proto::ServiceTarget {
         affinity_timeout,
         opaque_ports: _,
         profile: _,
+        hostnames: _,
         split: _,
         first: _,
         frontend,

@@ -35,6 +35,7 @@ pub(super) fn service(service: &Service) -> proto::Service {
         masquerade,
         opaque_ports,
         profile,
+        hostnames,
         // Only a source knows it.
         seniority: _,
         ports,
@@ -58,6 +59,11 @@ pub(super) fn service(service: &Service) -> proto::Service {
         masquerade: *masquerade,
         opaque_ports: opaque_ports.as_deref().map(port_ranges),
         profile: profile.as_deref().map(str::to_owned),
+        hostnames: hostnames
+            .iter()
+            .flat_map(|hostnames| &**hostnames)
+            .map(|(ip, hostname)| (ip.to_string(), hostname.to_string()))
+            .collect(),
         ports: ports
             .iter()
             .map(|own| (own.name.to_string(), port(own)))

@@ -92,6 +92,7 @@ pub(super) fn service(
         splits,
         opaque_ports,
         profile,
+        hostnames,
     } = message;
     let identity = identity
         .as_ref()
@@ -116,6 +117,7 @@ pub(super) fn service(
             .as_ref()
             .map(|proto::PortRanges { list }| texts(list)),
         profile: profile.as_deref().map(Text::from),
+        hostnames: entries(hostnames, |_, hostname| Ok(hostname.as_str().into()))?,
         ports: entries(ports, |name, message| {
             let path = format!("ports.{}", path_segment(name));
             port(message).map_err(|error| of_service(error.within(path)))

@@ -79,6 +79,7 @@ pub(crate) fn translate<'a>(
         masquerade: frontend.masquerade,
         opaque_ports: None,
         profile: None,
+        hostnames: None,
         seniority: None,
         ports: vec![ServicePort {
             name: "".into(),

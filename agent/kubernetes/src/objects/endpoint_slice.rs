@@ -27,6 +27,8 @@ pub struct EndpointSlice {
     /// The endpoints, in their order; those whose address cannot be read, or is of another family,
     /// are not among them.
     pub endpoints: Box<[SliceEndpoint]>,
+    /// The hostnames of the endpoints that have one.
+    pub hostnames: Box<[(IpAddr, Box<str>)]>,
     /// Texts that stand in place of addresses.
     pub bad_addresses: Box<[Box<str>]>,
     /// Errors of ports that are not among them.
@@ -122,6 +124,8 @@ struct RawEndpoint {
     node_name: Option<SharedName>,
     #[serde(default)]
     zone: Option<SharedName>,
+    #[serde(default)]
+    hostname: Option<Box<str>>,
     /// Few have any, and all are moved while a list of them grows.
     #[serde(default)]
     hints: Option<Box<RawHints>>,
@@ -183,6 +187,7 @@ impl From<RawSlice> for EndpointSlice {
             _ => false,
         };
         let mut bad_addresses = Vec::new();
+        let mut hostnames = Vec::new();
         let mut found = Vec::with_capacity(endpoints.len());
         for endpoint in endpoints {
             let RawEndpoint {
@@ -190,16 +195,21 @@ impl From<RawSlice> for EndpointSlice {
                 conditions,
                 node_name,
                 zone,
+                hostname,
                 hints,
             } = endpoint;
             match address {
-                Some(Address::Ip(ip)) if wants(&ip) => found.push(SliceEndpoint {
-                    ip,
-                    conditions: conditions.unwrap_or_default().into(),
-                    node: node_name.map(|SharedName(name)| name),
-                    zone: zone.map(|SharedName(name)| name),
-                    hints: hints.and_then(|hints| hints.shared()),
-                }),
+                Some(Address::Ip(ip)) if wants(&ip) => {
+                    let hostname = hostname.filter(|hostname| !hostname.is_empty());
+                    hostnames.extend(hostname.map(|hostname| (ip, hostname)));
+                    found.push(SliceEndpoint {
+                        ip,
+                        conditions: conditions.unwrap_or_default().into(),
+                        node: node_name.map(|SharedName(name)| name),
+                        zone: zone.map(|SharedName(name)| name),
+                        hints: hints.and_then(|hints| hints.shared()),
+                    });
+                }
                 Some(Address::Bad(text)) if address_type.starts_with("IPv") => {
                     bad_addresses.push(text);
                 }
@@ -220,6 +230,7 @@ impl From<RawSlice> for EndpointSlice {
                 .filter_map(RawPort::known)
                 .collect(),
             endpoints: found.into(),
+            hostnames: hostnames.into(),
             bad_addresses: bad_addresses.into(),
             bad_ports: ports.bad.into(),
             triggered,
@@ -294,8 +305,9 @@ mod tests {
                           "labels": { "kubernetes.io/service-name": "web", "other": "x" } },
             "addressType": "IPv4",
             "endpoints": [
-                { "addresses": ["10.0.0.1", "10.0.0.9"] },
-                { "addresses": ["10.0.0.2"], "conditions": { "ready": false, "serving": null } },
+                { "addresses": ["10.0.0.1", "10.0.0.9"], "hostname": "web-0" },
+                { "addresses": ["10.0.0.2"], "hostname": "",
+                  "conditions": { "ready": false, "serving": null } },
                 { "addresses": ["10.0.0.3"], "conditions": { "terminating": true }, "hints": {} },
                 { "addresses": [] },
                 { "addresses": null },
@@ -344,6 +356,7 @@ mod tests {
                 endpoint(3, conditions(true, true, true)),
             ]
             .into(),
+            hostnames: [([10, 0, 0, 1].into(), "web-0".into())].into(),
             bad_addresses: ["nonsense".into()].into(),
             bad_ports: [
                 "[7]: invalid value: integer `-1`, expected u16".into(),

@@ -2,7 +2,9 @@
 
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr, num::NonZeroU16, sync::Arc};
 
-use shunt_model::{Endpoint, EndpointState, Protocol, Scopes, choose_by_hints, unusable};
+use shunt_model::{
+    Endpoint, EndpointState, Hostnames, Protocol, Scopes, choose_by_hints, unusable,
+};
 
 use crate::{
     objects::endpoint_slice::{Conditions, EndpointSlice, SliceEndpoint, SlicePort},
@@ -64,6 +66,15 @@ impl<'a> Slices<'a> {
         let slices = self.of(name, protocol).iter();
         slices.map(|(slice, _)| slice.endpoints.len() as u64).sum()
     }
+}
+
+/// Returns the hostnames of the endpoints. Of two of an address, the first of the first slice counts.
+pub(super) fn hostnames(slices: &[&EndpointSlice]) -> Option<Arc<Hostnames>> {
+    let mut found = Hostnames::new();
+    for (ip, hostname) in slices.iter().flat_map(|slice| &slice.hostnames) {
+        found.entry(*ip).or_insert_with(|| hostname.clone());
+    }
+    (!found.is_empty()).then(|| Arc::new(found))
 }
 
 /// Returns the endpoints of the service port of this name and protocol, in the families of `wanted`, sorted by address

@@ -13,7 +13,7 @@ use crate::{
         service::{Service, ServiceKind},
     },
     translate::{
-        endpoints::{Slices, endpoints},
+        endpoints::{Slices, endpoints, hostnames},
         frontends::{Addresses, ports},
         problem::Problem,
         view::{Limits, NodeView},
@@ -67,6 +67,7 @@ pub fn translate<'a>(
         None
     });
     endpoint_problems(&slices, &mut problems);
+    let hostnames = hostnames(&slices);
     let (ports, slices) = (ports(service, &mut problems), Slices::new(&slices));
     if let Some(problem) = too_large(&addresses, &ports, &slices, node.limits) {
         problems.push(problem);
@@ -117,6 +118,7 @@ pub fn translate<'a>(
             masquerade,
             opaque_ports: service.opaque_ports.clone(),
             profile: None,
+            hostnames,
             seniority: Some(seniority(service)),
             ports,
         }),

@@ -141,6 +141,13 @@ pub(super) fn named_objects<'de, D: Deserializer<'de>, T: FromFields<'de>>(
     })
 }
 
+/// An object of texts.
+pub(super) fn named_texts<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Entries<'de, Text<'de>>, D::Error> {
+    deserializer.deserialize_map(EntriesVisitor { into: |text| text })
+}
+
 /// An object of lists of texts; what is null was not given.
 pub(super) fn optional_entries<'de, D: Deserializer<'de>>(
     deserializer: D,

@@ -8,8 +8,8 @@ use crate::{
     endpoint::{EndpointState, Scope},
     forwarding::Forwarding,
     json::object::{
-        FromFields, from_fields_as, named_lists, named_objects, object, objects, optional_entries,
-        optional_object, optional_objects, passed_on,
+        FromFields, from_fields_as, named_lists, named_objects, named_texts, object, objects,
+        optional_entries, optional_object, optional_objects, passed_on,
     },
     kind::EventKind,
     named::FromName,
@@ -83,6 +83,8 @@ struct ServiceShape<'a> {
     opaque_ports: Option<Vec<Text<'a>>>,
     #[serde(default, deserialize_with = "passed_on")]
     profile: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "named_texts")]
+    hostnames: Entries<'a, Text<'a>>,
     #[serde(default, deserialize_with = "named_objects")]
     ports: Entries<'a, Port<'a>>,
     #[serde(default, deserialize_with = "named_lists")]

@@ -156,6 +156,7 @@ fn service_target(
         affinity_timeout: service.session_affinity_timeout,
         opaque_ports: service.opaque_ports.clone(),
         profile: service.profile.clone(),
+        hostnames: service.hostnames.clone(),
         split: port.split.clone(),
         first,
         frontend: frontend.map(|(key, frontend)| FrontendView {

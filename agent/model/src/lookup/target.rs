@@ -10,6 +10,7 @@ use crate::{
     protocol::Protocol,
     render::frontend::{Clients, FrontendKey, FrontendKind, Refusal},
     selection::Selection,
+    service::Hostnames,
     service_id::ServiceId,
     split::Split,
     workload::{PortRange, Workload, WorkloadId},
@@ -142,6 +143,8 @@ pub struct ServiceTarget {
     pub opaque_ports: Option<Arc<[PortRange]>>,
     /// Treatment of requests by proxies, as JSON.
     pub profile: Option<Arc<str>>,
+    /// The hostnames of its endpoints, by address.
+    pub hostnames: Option<Arc<Hostnames>>,
     /// The split of the port's new connections; `None`: its endpoints share them.
     pub split: Option<Arc<Split>>,
     /// In mode `first`, the place in the split of the backend that takes all new connections of clients on this node;

@@ -52,6 +52,8 @@ pub struct Service<'a> {
     pub opaque_ports: Option<Vec<Text<'a>>>,
     /// Treatment of requests by proxies, as JSON; `None`: not given.
     pub profile: Option<Text<'a>>,
+    /// The hostnames of endpoints, by their addresses.
+    pub hostnames: Entries<'a, Text<'a>>,
     /// Ports by name.
     pub ports: Entries<'a, Port<'a>>,
     /// Backends by the name of their port.

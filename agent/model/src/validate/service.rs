@@ -9,11 +9,11 @@ use crate::{
     error::{EventError, Fault},
     path::segment,
     policy::TrafficPolicy,
-    service::{Service, ServicePort},
+    service::{Hostnames, Service, ServicePort},
     service_id::ServiceId,
     unchecked::{self, choice::Choice, service::Entries, text::Text},
     validate::{
-        address::{addresses, family, range},
+        address::{address, addresses, family, range},
         backends::endpoints,
         name::name,
         split::checked,
@@ -68,6 +68,7 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
         masquerade,
         opaque_ports,
         profile,
+        hostnames,
         ports,
         backends,
         splits,
@@ -99,12 +100,27 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
             .transpose()?
             .map(Into::into),
         profile: profile.map(|text| object(&text)).transpose()?,
+        hostnames: addresses_by_name(hostnames)?,
         seniority: None,
         ports: service_ports(ports)?,
     };
     add_endpoints(&mut service, backends)?;
     add_splits(&mut service, splits)?;
     Ok(service)
+}
+
+/// The hostnames of endpoints, each address once.
+fn addresses_by_name(list: Entries<'_, Text<'_>>) -> Result<Option<Arc<Hostnames>>, EventError> {
+    let mut hostnames = Hostnames::new();
+    for (ip, hostname) in list {
+        let at = |fault| EventError::new(fault).within(format_args!("hostnames.{}", segment(&ip)));
+        let ip = address(&ip).map_err(at)?;
+        let hostname = name(&hostname).map_err(at)?;
+        if hostnames.insert(ip, hostname.into()).is_some() {
+            return Err(at(Fault::DuplicateName));
+        }
+    }
+    Ok((!hostnames.is_empty()).then(|| Arc::new(hostnames)))
 }
 
 /// The text of a JSON object, in the form in which equal ones are equal texts.

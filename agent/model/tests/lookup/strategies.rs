@@ -145,6 +145,7 @@ fn service() -> impl Strategy<Value = Service> {
             masquerade: None,
             opaque_ports: None,
             profile: None,
+            hostnames: None,
             seniority: None,
             ports,
         }

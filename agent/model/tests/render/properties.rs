@@ -150,6 +150,7 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                 masquerade,
                 opaque_ports: None,
                 profile: None,
+                hostnames: None,
                 seniority: None,
                 ports,
             }

@@ -121,7 +121,7 @@ fn of_name(name: &Name, answer: &Answer, client: &Client, settings: &LinkerdSett
         .filter(|endpoint| {
             instance
                 .as_deref()
-                .is_none_or(|name| is_instance(endpoint, name))
+                .is_none_or(|name| is_instance(endpoint, name, answer))
         });
     let chosen = usable(endpoints, policy.unwrap_or_default(), client, settings.ipv6);
     let list = chosen.into_iter().map(|found| {
@@ -154,12 +154,15 @@ pub(super) const fn is_at(endpoint: &EndpointView, port: u16) -> bool {
     endpoint.key.frontend_port == port && matches!(endpoint.key.protocol, Protocol::Tcp)
 }
 
-/// Returns whether the endpoint is the pod of this name, which is the host's name of those of a StatefulSet.
-pub(super) fn is_instance(endpoint: &EndpointView, name: &str) -> bool {
-    let workload = endpoint.workload.as_ref();
-    workload.is_some_and(|workload| {
-        *workload.id.name == *name && workload.id.namespace == endpoint.service.namespace
-    })
+/// Returns whether the endpoint has this hostname.
+pub(super) fn is_instance(endpoint: &EndpointView, name: &str, answer: &Answer) -> bool {
+    let mut targets = answer.targets.iter();
+    let hostnames = targets.find_map(|target| match &target.who {
+        Who::Service(own) => own.hostnames.as_ref(),
+        _ => None,
+    });
+    let hostname = hostnames.and_then(|hostnames| hostnames.get(&endpoint.key.ip));
+    hostname.is_some_and(|hostname| **hostname == *name)
 }
 
 /// The policy for clients inside the cluster: the external one is not for them.

@@ -30,7 +30,7 @@ pub(super) enum Destination {
 /// `web.default.svc.cluster.local:80`, or `web-0.web.default.svc.cluster.local:80`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Name {
-    /// The pod that alone is meant.
+    /// The hostname of the endpoint that alone is meant.
     pub(super) instance: Option<Box<str>>,
     pub(super) service: Arc<ServiceId>,
     pub(super) port: NonZeroU16,

@@ -129,7 +129,7 @@ async fn known(
     let is_there = || shared.of(following.current()).0.endpoint.is_some();
     if is_instance && !is_there() {
         return Err(Status::not_found(
-            "no pod of that name is behind the service",
+            "no endpoint of the service has that hostname",
         ));
     }
     Ok(following)

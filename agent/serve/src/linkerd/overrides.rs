@@ -148,6 +148,7 @@ mod tests {
             affinity_timeout: 0,
             opaque_ports: None,
             profile: None,
+            hostnames: None,
             split: Some(Arc::new(Split {
                 mode,
                 frontends: SplitFrontends::All,

@@ -125,7 +125,7 @@ fn of_name(
     }
 }
 
-/// The pod of that name among the service's endpoints, whatever it can do at present. Without one
+/// The endpoint with that hostname among the service's, whatever it can do at present. Without one
 /// nothing is known.
 fn of_instance(
     instance: &str,
@@ -137,7 +137,7 @@ fn of_instance(
     let is_declared = declared(name, answer).is_some();
     // They are sorted: of two families the first is IPv4.
     let found = own_endpoints(answer).find(|endpoint| {
-        (!is_declared || is_at(endpoint, port)) && is_instance(endpoint, instance)
+        (!is_declared || is_at(endpoint, port)) && is_instance(endpoint, instance, answer)
     });
     let Some(found) = found else {
         return unknown(port, settings);
@@ -308,6 +308,7 @@ mod tests {
             affinity_timeout,
             opaque_ports: None,
             profile: Some(profile.into()),
+            hostnames: None,
             split: None,
             first: None,
             frontend: None,

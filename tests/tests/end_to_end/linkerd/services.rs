@@ -109,7 +109,10 @@ pub(super) fn events() -> Vec<String> {
         service("leaving", &["10.96.0.14"], 80, &[leaving]),
         with(
             service("db", &[], 5432, &[endpoint("10.1.1.4", 5432), not_ready]),
-            json!({ "opaque_ports": [] }),
+            json!({
+                "opaque_ports": [],
+                "hostnames": { "10.1.1.4": "db-0", "10.1.2.4": "db-1", "10.1.1.3": "gone" },
+            }),
         ),
         with(
             service("apex", &["10.96.0.16"], 80, &[first]),

@@ -54,6 +54,35 @@ fn a_slice_port_is_known_by_name_and_protocol_not_by_number() {
 }
 
 #[test]
+fn endpoints_keep_their_hostnames() {
+    let ports = || json!([{ "name": "http", "port": 8080 }]);
+    let world = World::new()
+        .slice_of(
+            "IPv4",
+            ports(),
+            json!([
+                { "addresses": ["10.0.0.1"], "hostname": "web-0" },
+                { "addresses": ["10.0.0.2"] },
+            ]),
+        )
+        .slice_of(
+            "IPv4",
+            ports(),
+            json!([
+                { "addresses": ["10.0.0.1"], "hostname": "other" },
+                { "addresses": ["10.0.0.3"], "hostname": "web-2" },
+            ]),
+        );
+    let hostnames = world.model().hostnames.unwrap();
+    let found: Vec<String> = hostnames
+        .iter()
+        .map(|(ip, hostname)| format!("{ip} {hostname}"))
+        .collect();
+    assert_eq!(found, ["10.0.0.1 web-0", "10.0.0.3 web-2"]);
+    assert_eq!(World::new().model().hostnames, None);
+}
+
+#[test]
 fn conditions_are_what_they_say() {
     for (conditions, expected) in [
         (json!(null), "10.0.0.1:8080 C"),
