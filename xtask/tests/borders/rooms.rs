@@ -304,7 +304,7 @@ pub(crate) const CRATES: &[Crate] = &[
             room("grpc", &["calls"]),
             room("health", &[]),
             room("local_api", &[]),
-            room("metrics", &["calls"]),
+            room("metrics", &["calls", "linkerd"]),
             room("calls", &[]),
             room("ui", &[]),
         ],

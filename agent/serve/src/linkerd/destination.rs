@@ -16,6 +16,7 @@ use crate::{
         authority::{Destination, Name},
         client::Token,
         messages::{Messages, messages},
+        meters::{GET, GET_PROFILE},
         profile::Profile,
         settings::LinkerdSettings,
         shared::{Followed, Shared},
@@ -88,7 +89,7 @@ impl destination_server::Destination for DestinationService {
         let following = self.begin(self.follow(&destination)).await?;
         let Token { client, .. } = Token::of(&context_token);
         let shared = self.addresses.share((destination, client));
-        Ok(Response::new(messages(following, shared)))
+        Ok(Response::new(messages(following, shared, &GET)))
     }
 
     type GetProfileStream = Messages<DestinationProfile>;
@@ -108,7 +109,7 @@ impl destination_server::Destination for DestinationService {
         let shared = self.profiles.share((destination.clone(), namespace));
         let following = known(following, destination, Arc::clone(&shared));
         let following = self.begin(following).await?;
-        Ok(Response::new(messages(following, shared)))
+        Ok(Response::new(messages(following, shared, &GET_PROFILE)))
     }
 }
 

@@ -11,7 +11,10 @@ use tonic::Status;
 
 use crate::{
     grpc::status_code::ending,
-    linkerd::shared::{Made, Shared},
+    linkerd::{
+        meters::{Open, StreamMeters},
+        shared::{Made, Shared},
+    },
 };
 
 /// A stream of messages.
@@ -19,12 +22,15 @@ pub(super) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 
 /// The messages that are made of each answer, from the current one on. The next answer is looked at
 /// when the client has taken all messages of the one before, and is the newest one then: who is slow
-/// misses what was in between. The stream begins at once, and waits for `following` itself.
+/// misses what was in between. The stream begins at once, waits for `following` itself, and is counted by
+/// `meters`.
 pub(super) fn messages<M: Made>(
     following: impl Future<Output = Result<Following, Status>> + Send + 'static,
     shared: Arc<Shared<M>>,
+    meters: &'static StreamMeters,
 ) -> Messages<M::Message> {
-    let messages = following.map_ok(|following| of_answers(following, shared));
+    let open = meters.open();
+    let messages = following.map_ok(|following| of_answers(following, shared, open));
     Box::pin(messages.try_flatten_stream())
 }
 
@@ -36,17 +42,20 @@ struct Client<M: Made> {
     state: Option<Arc<M>>,
     /// The messages to that state, and the number of those that it has taken.
     messages: Option<(Arc<[M::Message]>, usize)>,
+    open: Open,
 }
 
 fn of_answers<M: Made>(
     following: Following,
     shared: Arc<Shared<M>>,
+    open: Open,
 ) -> impl Stream<Item = Result<M::Message, Status>> + Send {
     let client = Client {
         following,
         shared,
         state: None,
         messages: None,
+        open,
     };
     stream::try_unfold(client, async |mut client| {
         loop {
@@ -54,6 +63,7 @@ fn of_answers<M: Made>(
                 && let Some(message) = messages.get(*taken).cloned()
             {
                 *taken += 1;
+                client.open.count_message();
                 return Ok(Some((message, client)));
             }
             // A client that waits keeps its state alone.

@@ -11,6 +11,7 @@ mod destination;
 mod hints;
 mod messages;
 mod metadata;
+pub(crate) mod meters;
 mod overrides;
 mod profile;
 mod requests;

@@ -12,7 +12,10 @@ use shunt_runtime::{
     SocketHooks, Uplinks,
 };
 
-use crate::metrics::sample::{Samples, Series, flag, of, one};
+use crate::{
+    linkerd::meters::stream_meters,
+    metrics::sample::{Samples, Series, flag, of, one},
+};
 
 /// The agent's reports, and its event loop's figures if it answers.
 #[derive(Debug)]
@@ -74,10 +77,34 @@ impl Collector for AgentState {
         ] {
             samples.gauge(name, help, &[], one(count as f64))?;
         }
+        of_linkerd(&mut samples)?;
         figures
             .as_ref()
             .map_or(Ok(()), |figures| of_figures(&mut samples, figures))
     }
+}
+
+/// The streams of linkerd's API; without it there are none.
+fn of_linkerd(samples: &mut Samples<'_>) -> fmt::Result {
+    let all = stream_meters();
+    samples.gauge(
+        "shunt_linkerd_streams",
+        "Streams of linkerd's API that clients follow",
+        &["method"],
+        all.map(|meters| of(meters.method, meters.opened() as f64)),
+    )?;
+    samples.counter(
+        "shunt_linkerd_streams_started",
+        "Streams of linkerd's API that have begun",
+        &["method"],
+        all.map(|meters| of(meters.method, meters.started())),
+    )?;
+    samples.counter(
+        "shunt_linkerd_messages",
+        "Messages in streams of linkerd's API",
+        &["method"],
+        all.map(|meters| of(meters.method, meters.messages())),
+    )
 }
 
 fn of_health(samples: &mut Samples<'_>, health: &Health) -> fmt::Result {

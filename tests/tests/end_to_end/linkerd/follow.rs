@@ -1,6 +1,13 @@
 //! Messages to clients that follow a destination.
 
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
+use shunt_tests::patience;
+use tokio::time::sleep;
 
 use crate::{
     linkerd::{
@@ -27,6 +34,44 @@ fn workloads(world: &mut World, new: &[Value], gone: &[&str]) {
     let gone: Vec<_> = gone.collect();
     let event = json!({ "event": "UpdateWorkloads", "workloads": new, "gone": gone });
     world.apply(&event.to_string());
+}
+
+#[test]
+fn streams_and_their_messages_are_counted() {
+    let Some(((mut world, _served), place)) = Served::world(&[]) else {
+        return;
+    };
+    let metric = |world: &World, name: &str, method: &str| {
+        let name = format!("shunt_linkerd_{name}{{method=\"{method}\"}} ");
+        let metrics = world.get(Ipv4Addr::LOCALHOST, 10_249, "/metrics").body;
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(&name)?.trim().parse::<f64>().ok());
+        value.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let [a, b] = web();
+    block_on(async {
+        let mut client = Client::at(&place).await;
+        let mut updates = client.get(NAME, "").await.unwrap();
+        let other = client.get(NAME, "").await.unwrap();
+        let mut profiles = client.profile(NAME).await.unwrap();
+        assert_eq!(updates.next().await, "missing");
+        assert_eq!(profiles.next().await, "unknown");
+        tell(&mut world, &[a, b]);
+        assert_eq!(updates.next().await, "+10.1.1.3:8080 +10.1.2.3:8080");
+        assert_eq!(metric(&world, "streams", "Get").to_string(), "2");
+        assert_eq!(metric(&world, "streams", "GetProfile").to_string(), "1");
+        assert!(metric(&world, "messages_total", "Get") >= 3.0);
+        assert!(metric(&world, "messages_total", "GetProfile") >= 1.0);
+        drop(other);
+        // The agent hears of the end of a stream a little later.
+        let deadline = Instant::now() + patience(Duration::from_secs(10));
+        while metric(&world, "streams", "Get") > 1.5 {
+            assert!(Instant::now() < deadline, "the stream has not ended");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let started = metric(&world, "streams_started_total", "Get");
+        assert_eq!(started.to_string(), "2");
+    });
 }
 
 #[test]
