@@ -1,4 +1,4 @@
-//! Makes the description of linkerd's destination API, of which `proto/linkerd` has the messages, into
+//! Makes the description of linkerd's API, of which `proto/linkerd` has the messages, into
 //! `$OUT_DIR/linkerd.bin`: clients that ask what is served are shown it.
 
 use std::{env, fs, path::Path, process::ExitCode};
@@ -19,7 +19,7 @@ fn describe() -> Result<(), String> {
     let mut compiler = protox::Compiler::new([FOLDER]).map_err(|error| error.to_string())?;
     compiler
         .include_imports(true)
-        .open_file("destination.proto")
+        .open_files(["destination.proto", "outbound.proto"])
         .map_err(|error| format!("cannot compile {FOLDER}: {error}"))?;
     let folder = env::var_os("OUT_DIR").ok_or("cargo says no OUT_DIR")?;
     let file = Path::new(&folder).join("linkerd.bin");

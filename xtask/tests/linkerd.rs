@@ -16,6 +16,11 @@ fn described(folder: &Path) -> impl PartialEq + Debug + use<> {
         "meta.proto",
         "http_types.proto",
         "destination.proto",
+        "http_route.proto",
+        "grpc_route.proto",
+        "opaque_route.proto",
+        "tls_route.proto",
+        "outbound.proto",
     ] {
         compiler.open_file(file).unwrap();
     }

@@ -3,6 +3,7 @@
 mod client;
 mod follow;
 mod mesh;
+mod outbound;
 mod services;
 
 use serde_json::json;
@@ -403,6 +404,7 @@ fn clients_that_know_nothing_are_shown_what_is_served() {
                     "grpc.health.v1.Health",
                     "grpc.reflection.v1.ServerReflection",
                     "io.linkerd.proxy.destination.Destination",
+                    "io.linkerd.proxy.outbound.OutboundPolicies",
                 ]
             );
             client::wait_until_healthy("http://127.0.0.1:8086").await;

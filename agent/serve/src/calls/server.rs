@@ -14,11 +14,12 @@ use crate::calls::{
 };
 
 /// Calls that last as long as their client wants. `Events/Stream` is that of `shunt apply`, and ends with its events.
-const LASTING: [&str; 7] = [
+const LASTING: [&str; 8] = [
     "/shunt.v1.Inspection/Watch",
     "/shunt.v1.Inspection/Monitor",
     "/io.linkerd.proxy.destination.Destination/Get",
     "/io.linkerd.proxy.destination.Destination/GetProfile",
+    "/io.linkerd.proxy.outbound.OutboundPolicies/Watch",
     "/grpc.health.v1.Health/Watch",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",

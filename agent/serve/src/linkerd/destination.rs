@@ -1,73 +1,37 @@
 //! The service's methods.
 
-use std::{future::ready, sync::Arc};
+use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
 use linkerd2_proxy_api::destination::{
     DestinationProfile, GetDestination, Update, destination_server,
 };
-use shunt_runtime::{Following, Inspector};
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::{
-    grpc::status_code::unreadable,
-    linkerd::{
-        addresses::Addresses,
-        authority::{Destination, Name},
-        client::Token,
-        messages::{Messages, messages},
-        meters::{GET, GET_PROFILE},
-        profile::Profile,
-        settings::LinkerdSettings,
-        shared::{Followed, Shared},
-    },
+use crate::linkerd::{
+    addresses::Addresses,
+    authority::{Destination, Name},
+    client::Token,
+    follower::{Begun, Follower},
+    messages::{Messages, messages},
+    meters::{GET, GET_PROFILE},
+    profile::Profile,
+    settings::LinkerdSettings,
+    shared::{Followed, Shared},
 };
-
-/// Following of a destination, or why there is none.
-type Begun = Result<Following, Status>;
 
 /// `io.linkerd.proxy.destination.Destination`.
 pub(super) struct DestinationService {
-    inspector: Inspector,
-    cluster_domain: Arc<str>,
+    follower: Follower,
     addresses: Followed<Addresses>,
     profiles: Followed<Profile>,
 }
 
 impl DestinationService {
-    pub(super) fn new(inspector: Inspector, settings: LinkerdSettings) -> Self {
-        let settings = Arc::new(settings);
+    pub(super) fn new(follower: Follower, settings: Arc<LinkerdSettings>) -> Self {
         Self {
-            inspector,
-            cluster_domain: Arc::clone(&settings.cluster_domain),
+            follower,
             addresses: Followed::new(Arc::clone(&settings)),
             profiles: Followed::new(settings),
-        }
-    }
-
-    fn destination(&self, path: &str) -> Result<Destination, Status> {
-        Ok(Destination::of(path, &self.cluster_domain)?)
-    }
-
-    /// Waits for what follows a destination. Before the first Resync and the first workloads the call is answered at
-    /// once, and its messages wait.
-    async fn begin(
-        &self,
-        following: impl Future<Output = Begun> + Send + 'static,
-    ) -> Result<BoxFuture<'static, Begun>, Status> {
-        let reports = self.inspector.reports();
-        if reports.health().synced && !reports.are_workloads_awaited() {
-            return Ok(ready(Ok(following.await?)).boxed());
-        }
-        Ok(following.boxed())
-    }
-
-    /// Follows a destination, from the first Resync on.
-    fn follow(&self, destination: &Destination) -> impl Future<Output = Begun> + Send + use<> {
-        let (inspector, query) = (self.inspector.clone(), destination.query());
-        async move {
-            let following = inspector.follow(query).await;
-            following.map_err(|error| unreadable(&error))
         }
     }
 }
@@ -85,8 +49,11 @@ impl destination_server::Destination for DestinationService {
             path,
             context_token,
         } = request.into_inner();
-        let destination = self.destination(&path)?;
-        let following = self.begin(self.follow(&destination)).await?;
+        let destination = self.follower.destination(&path)?;
+        let following = self
+            .follower
+            .begin(self.follower.follow(&destination))
+            .await?;
         let Token { client, .. } = Token::of(&context_token);
         let shared = self.addresses.share((destination, client));
         Ok(Response::new(messages(following, shared, &GET)))
@@ -103,12 +70,12 @@ impl destination_server::Destination for DestinationService {
             path,
             context_token,
         } = request.into_inner();
-        let destination = self.destination(&path)?;
-        let following = self.follow(&destination);
+        let destination = self.follower.destination(&path)?;
+        let following = self.follower.follow(&destination);
         let Token { namespace, .. } = Token::of(&context_token);
         let shared = self.profiles.share((destination.clone(), namespace));
         let following = known(following, destination, Arc::clone(&shared));
-        let following = self.begin(following).await?;
+        let following = self.follower.begin(following).await?;
         Ok(Response::new(messages(following, shared, &GET_PROFILE)))
     }
 }

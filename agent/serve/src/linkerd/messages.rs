@@ -72,6 +72,9 @@ fn of_answers<M: Made>(
                 client.following.changed().await.map_err(ending)?;
             }
             let newest = client.shared.of(client.following.current());
+            if let Some(end) = newest.end() {
+                return Err(end);
+            }
             let messages = client.shared.messages(client.state.as_ref(), &newest);
             client.state = Some(newest);
             client.messages = Some((messages, 0));

@@ -18,9 +18,12 @@ pub(super) static GET: StreamMeters = StreamMeters::new("Get");
 /// Streams of `GetProfile`.
 pub(super) static GET_PROFILE: StreamMeters = StreamMeters::new("GetProfile");
 
+/// Streams of `Watch`, which are those of outbound policies.
+pub(super) static WATCH: StreamMeters = StreamMeters::new("Watch");
+
 /// Returns the meters of all methods.
-pub(crate) const fn stream_meters() -> [&'static StreamMeters; 2] {
-    [&GET, &GET_PROFILE]
+pub(crate) const fn stream_meters() -> [&'static StreamMeters; 3] {
+    [&GET, &GET_PROFILE, &WATCH]
 }
 
 /// A stream that is counted as open. Dropped, it is not any more.

@@ -1,4 +1,5 @@
-//! linkerd's destination API, `io.linkerd.proxy.destination.Destination`, answered from lookups.
+//! linkerd's destination API, `io.linkerd.proxy.destination.Destination`, and its [outbound] policies, answered from
+//! lookups.
 //!
 //! A request's [path](authority) becomes a question that is [followed](messages). Each answer becomes
 //! the [addresses](addresses) behind it, of which the client gets the [difference](updates), or a
@@ -8,10 +9,12 @@ mod addresses;
 mod authority;
 mod client;
 mod destination;
+mod follower;
 mod hints;
 mod messages;
 mod metadata;
 pub(crate) mod meters;
+mod outbound;
 mod overrides;
 mod profile;
 mod requests;

@@ -21,18 +21,9 @@ pub(super) fn overrides(
     target: &ServiceTarget,
     settings: &LinkerdSettings,
 ) -> Vec<WeightedDst> {
-    let Some(Split {
-        mode,
-        frontends,
-        backends,
-    }) = target.split.as_deref()
-    else {
+    let Some(Split { mode, backends, .. }) = split_of(kind, target) else {
         return Vec::new();
     };
-    let is_at_cluster_ip = matches!(kind, TargetKind::ClusterIp | TargetKind::Service);
-    if *frontends == SplitFrontends::ClusterIp && !is_at_cluster_ip {
-        return Vec::new();
-    }
     let shown = |backend: &SplitBackend| weighted(backend, settings);
     let mut shown: Vec<WeightedDst> = match mode {
         SplitMode::Available | SplitMode::Strict => backends.iter().filter_map(shown).collect(),
@@ -48,6 +39,13 @@ pub(super) fn overrides(
         shown.push(failing(target, weights.sum(), settings));
     }
     shown
+}
+
+/// Returns the split of a service port for clients of an address of this kind.
+pub(super) fn split_of(kind: TargetKind, target: &ServiceTarget) -> Option<&Split> {
+    let split = target.split.as_deref()?;
+    let is_at_cluster_ip = matches!(kind, TargetKind::ClusterIp | TargetKind::Service);
+    (split.frontends == SplitFrontends::All || is_at_cluster_ip).then_some(split)
 }
 
 /// A destination without endpoints.

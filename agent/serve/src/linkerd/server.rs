@@ -1,8 +1,11 @@
 //! The server of linkerd's destination API, which has threads of its own.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use linkerd2_proxy_api::destination::destination_server::DestinationServer;
+use linkerd2_proxy_api::{
+    destination::destination_server::DestinationServer,
+    outbound::outbound_policies_server::OutboundPoliciesServer,
+};
 use shunt_http::{Listening, ServeListener, SocketFile};
 use shunt_runtime::{Inspector, give_way};
 use tokio::runtime::{self, Runtime};
@@ -11,7 +14,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     calls::{limits::CallLimits, server::serve},
-    linkerd::{destination::DestinationService, settings::LinkerdSettings},
+    linkerd::{
+        destination::DestinationService, follower::Follower, outbound::service::OutboundService,
+        settings::LinkerdSettings,
+    },
 };
 
 /// Threads: while one makes a large message, the other answers.
@@ -51,13 +57,17 @@ impl LinkerdServer {
             .build()?;
         let (reporter, health) = tonic_health::server::health_reporter();
         runtime.spawn(report(reporter, inspector.clone()));
-        let destination = DestinationServer::new(DestinationService::new(inspector, settings));
+        let settings = Arc::new(settings);
+        let follower = Follower::new(inspector, Arc::clone(&settings.cluster_domain));
+        let outbound = OutboundService::new(follower.clone(), Arc::clone(&settings));
+        let destination = DestinationService::new(follower, settings);
         let description = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(DESCRIPTION)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        let routes = Routes::new(destination)
+        let routes = Routes::new(DestinationServer::new(destination))
+            .add_service(OutboundPoliciesServer::new(outbound))
             .add_service(health)
             .add_service(description().build_v1().map_err(io::Error::other)?)
             // Older clients know this one alone.
@@ -75,14 +85,17 @@ impl LinkerdServer {
 
 /// Reports the API, and the server as a whole, as serving from the first Resync on: before, calls wait.
 async fn report(reporter: HealthReporter, inspector: Inspector) {
-    type Service = DestinationServer<DestinationService>;
+    type Destinations = DestinationServer<DestinationService>;
+    type Policies = OutboundPoliciesServer<OutboundService>;
     let whole = "";
-    reporter.set_not_serving::<Service>().await;
+    reporter.set_not_serving::<Destinations>().await;
+    reporter.set_not_serving::<Policies>().await;
     reporter
         .set_service_status(whole, ServingStatus::NotServing)
         .await;
     if inspector.has_begun().await.is_ok() {
-        reporter.set_serving::<Service>().await;
+        reporter.set_serving::<Destinations>().await;
+        reporter.set_serving::<Policies>().await;
         reporter
             .set_service_status(whole, ServingStatus::Serving)
             .await;

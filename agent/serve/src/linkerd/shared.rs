@@ -8,6 +8,7 @@ use std::{
 
 use shunt_model::Answer;
 use shunt_runtime::Observed;
+use tonic::Status;
 
 /// Something that is made of answers.
 pub(super) trait Made: Send + Sync + Sized + 'static {
@@ -30,6 +31,11 @@ pub(super) trait Made: Send + Sync + Sized + 'static {
 
     /// Returns the messages that lead from `old`, which a client got, to `new`.
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
+
+    /// The error with which streams end that have come to this; `None`: they go on.
+    fn end(&self) -> Option<Status> {
+        None
+    }
 }
 
 /// The questions that clients follow. One that is followed no longer is forgotten.

@@ -38,7 +38,7 @@ pub(super) fn block_on<T>(client: impl Future<Output = T>) -> T {
     runtime.block_on(client)
 }
 
-async fn connect(place: &str) -> Channel {
+pub(super) async fn connect(place: &str) -> Channel {
     let endpoint = Endpoint::from_shared(place.to_owned()).unwrap();
     endpoint.connect().await.unwrap()
 }
