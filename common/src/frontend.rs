@@ -127,6 +127,10 @@ impl Cell {
     /// an interface with programs. Versions that do not know this flag keep the client's address there.
     pub const MASQUERADE: u16 = 4096;
 
+    /// A share of its connections is refused, and its client's SYNs with one sequence number all get the same: a refusal
+    /// stays one if its ICMP error is not sent. Versions that do not know this flag draw for each SYN.
+    pub const REFUSES: u16 = 8192;
+
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;
     const FLAGS_SHIFT: u32 = Self::OFFSET_BITS + Self::COUNT_BITS;

@@ -27,6 +27,12 @@ impl Seeds {
         spread(self.product(0, client))
     }
 
+    /// Returns the hash of a key together with a number, with the same properties.
+    #[inline(always)]
+    pub fn hash_numbered<F: Wide>(&self, key: &Key<F>, number: u32) -> u32 {
+        spread(self.product(0, u64::from(self.hash(key)) | u64::from(number) << 32))
+    }
+
     #[inline(always)]
     fn product(&self, place: usize, word: u64) -> u64 {
         let first = (word as u32).wrapping_add(self.0[2 * place]);
@@ -46,4 +52,31 @@ const fn spread(sum: u64) -> u32 {
 #[inline(always)]
 pub(crate) const fn home(hash: u32, homes: u32) -> u32 {
     ((hash as u64 * homes as u64) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Role, *};
+    use crate::{TCP, V4};
+
+    #[test]
+    fn numbers_spread_a_key_and_keys_spread_a_number() {
+        let seeds = Seeds([3, 5, 7, 11, 13, 17, 19, 23, 29, 31]);
+        let upper = |ports, number| {
+            let key = Key::<V4>::of_words([7], ports, TCP, Role::Forward);
+            assert_eq!(
+                seeds.hash_numbered(&key, number),
+                seeds.hash_numbered(&key, number)
+            );
+            seeds.hash_numbered(&key, number) >> 30
+        };
+        let mut counts = [[0_u32; 4]; 2];
+        for number in 0..4096 {
+            counts[0][upper(1, number) as usize] += 1;
+            counts[1][upper(number, 1) as usize] += 1;
+        }
+        for count in counts.as_flattened() {
+            assert!((900..1150).contains(count), "{counts:?}");
+        }
+    }
 }

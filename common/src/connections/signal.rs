@@ -21,14 +21,12 @@ const SECOND_BITS: u32 = (1 << (32 - SECOND)) - 1;
 impl Signal {
     /// Nothing but that it came. SCTP: anything that follows the handshake's cookie too.
     pub const DATA: Self = Self(0);
-    /// It begins a connection: INIT.
-    pub const OPEN: Self = Self(OPEN);
     /// It ends this side.
     pub const FIN: Self = Self(FIN);
     /// It ends the connection.
     pub const RESET: Self = Self(RESET);
 
-    /// It begins a connection: SYN without ACK, with this sequence number, host order.
+    /// It begins a connection: SYN without ACK, with this sequence number, or INIT, with this tag. In host order.
     #[inline(always)]
     pub const fn open(sequence: u32) -> Self {
         Self(OPEN | (sequence as u64) << 32)

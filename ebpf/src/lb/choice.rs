@@ -26,7 +26,7 @@ fn slot_for<F: Tables>(cell: Cell, client: &impl Client<F>) -> Option<(&'static 
         let slot = F::slots().get(client.maglev_slot(cell)?)?;
         return Some((slot, slot.backend));
     }
-    at_random::<F>(cell, client.draw())
+    at_random::<F>(cell, client.draw(cell))
 }
 
 /// The slot of the cell's slice that the number falls into, and the index of its backend there.

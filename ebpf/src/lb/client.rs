@@ -25,9 +25,9 @@ pub(crate) trait Client<F: Tables> {
         false
     }
 
-    /// The random number by which it gets a backend.
+    /// The random number by which it gets a backend of the cell's slice.
     #[inline(always)]
-    fn draw(&self) -> u32 {
+    fn draw(&self, _: Cell) -> u32 {
         draw()
     }
 }

@@ -3,6 +3,10 @@
 //! With XDP two programs see a packet one after the other. If the first leaves it to the second, for
 //! the chosen backend is on this node, the second has to choose the same: drawn twice, backends
 //! elsewhere would get more than their share.
+//!
+//! If a share of the connections is refused, each SYN of one attempt to connect has to get the same. ICMP errors are
+//! limited, and a client that gets none sends its SYN again. If each SYN drew anew, the refused share would shrink as the
+//! number of refusals grows.
 
 use shunt_common::{
     V4, V6,
@@ -10,6 +14,7 @@ use shunt_common::{
 };
 
 use crate::{
+    lb::key,
     maps::{
         clock::now,
         constants::{CONNTRACK_SEEDS, is_chosen_by_packet},
@@ -18,10 +23,14 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// A family with the subprogram that makes the number.
+/// A family with the subprograms that make the number.
 pub(crate) trait Draw: Tables {
     /// [`draw`].
     fn draw(packet: &Packet<Self>);
+
+    /// Makes the number of an attempt to open the connection with this key. Its SYNs have this sequence number; in SCTP,
+    /// its INITs have this tag. Only a party with the tables' seeds can foresee the number.
+    fn number(key: &Key<Self>, sequence: u32) -> u32;
 }
 
 /// Has the next connection that this CPU opens get its backend by the packet, if that is how backends
@@ -53,13 +62,32 @@ fn draw<F: Tables>(packet: &Packet<F>) {
     unsafe { (*opening).drawn = number.max(1) };
 }
 
-/// Makes a family's subprogram, which the verifier looks at by itself.
+/// Returns the [`Draw::number`] of the packet that this CPU is at, if that is a SYN or an INIT. No field of a datagram
+/// distinguishes a repetition from another attempt.
+#[inline(always)]
+pub(crate) fn of_attempt<F: Draw>() -> Option<u32> {
+    let arrival = F::arrivals().get_ptr(0)?;
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let packet = unsafe { &(*arrival).packet };
+    if !packet.signal.opens() {
+        return None;
+    }
+    let key = key::make(&packet.tuple, packet.protocol)?;
+    Some(F::number(key, packet.signal.number()))
+}
+
+/// Makes a family's subprograms, each of which the verifier looks at by itself.
 macro_rules! drawing {
-    ($family:ty: $draw:ident) => {
+    ($family:ty: $draw:ident, $number:ident) => {
         impl Draw for $family {
             #[inline(always)]
             fn draw(packet: &Packet<Self>) {
                 $draw(packet);
+            }
+
+            #[inline(always)]
+            fn number(key: &Key<Self>, sequence: u32) -> u32 {
+                $number(key, sequence)
             }
         }
 
@@ -72,8 +100,18 @@ macro_rules! drawing {
             }
             0
         }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $number(key: *const Key<$family>, sequence: u32) -> u32 {
+            // SAFETY: null, or the reference that the only callers have.
+            match unsafe { key.as_ref() } {
+                Some(key) => CONNTRACK_SEEDS.load().hash_numbered(key, sequence),
+                None => 0,
+            }
+        }
     };
 }
 
-drawing!(V4: draw_v4);
-drawing!(V6: draw_v6);
+drawing!(V4: draw_v4, number_v4);
+drawing!(V6: draw_v6, number_v6);

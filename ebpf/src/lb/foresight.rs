@@ -3,14 +3,18 @@
 use shunt_common::{Backend, Cell, connections::Key};
 
 use crate::{
-    lb::{choice::at_random, client::draw, frontend::cell_at, maglev::Maglev},
+    lb::{choice::at_random, client::draw, draw::Draw, frontend::cell_at, maglev::Maglev},
     maps::{backends::Choice, tables::Tables},
 };
 
-/// Foresees that the client of a packet with this key asks the frontend with this index. Returns the
+/// Foresees that the client of a SYN with this key and sequence number asks the frontend with this index. Returns the
 /// backend that it is likely to get.
 #[inline(always)]
-pub(crate) fn foresee<F: Maglev>(frontend: u32, key: &Key<F>) -> Option<&'static Backend<F>> {
+pub(crate) fn foresee<F: Draw + Maglev>(
+    frontend: u32,
+    key: &Key<F>,
+    sequence: impl FnOnce() -> u32,
+) -> Option<&'static Backend<F>> {
     let cell = cell_at::<F>(frontend)?;
     if cell.count() == 0 {
         return None;
@@ -20,10 +24,15 @@ pub(crate) fn foresee<F: Maglev>(frontend: u32, key: &Key<F>) -> Option<&'static
         let choice = Choice::at(slot.backend)?;
         return (slot.affinity == 0).then_some(choice.backend);
     }
-    let opening = F::openings().get_ptr_mut(0)?;
-    let drawn = draw();
-    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
-    unsafe { (*opening).drawn = drawn };
+    let drawn = if cell.has(Cell::REFUSES) {
+        F::number(key, sequence())
+    } else {
+        let opening = F::openings().get_ptr_mut(0)?;
+        let drawn = draw();
+        // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+        unsafe { (*opening).drawn = drawn };
+        drawn
+    };
     let (slot, backend) = at_random::<F>(cell, drawn)?;
     let choice = Choice::at(backend)?;
     (slot.affinity == 0).then_some(choice.backend)

@@ -2,11 +2,11 @@
 
 use shunt_common::{
     Cell, Tuple, V4, V6,
-    connections::{Key, Role},
+    connections::Key,
     maglev::{Header, client_number, number},
 };
 
-use crate::maps::tables::Tables;
+use crate::{lb::key, maps::tables::Tables};
 
 /// A family with the subprogram that looks a connection up in a table.
 pub(crate) trait Maglev: Tables {
@@ -16,14 +16,10 @@ pub(crate) trait Maglev: Tables {
 }
 
 /// The slot of the backend that packets with this tuple get, in their original direction, through a frontend
-/// with this cell. Their key is made where it goes if a connection is opened: on the stack is no room for it.
+/// with this cell.
 #[inline(always)]
 pub(crate) fn slot_for<F: Maglev>(tuple: &Tuple<F>, protocol: u8, cell: Cell) -> Option<u32> {
-    let opening = F::openings().get_ptr_mut(0)?;
-    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
-    let key = unsafe { &mut (*opening).connection.forward };
-    *key = Key::new(tuple, protocol, Role::Forward);
-    F::slot_of(key, cell)
+    F::slot_of(key::make(tuple, protocol)?, cell)
 }
 
 /// The slot of the backend that the number stands for in the table of the cell's slice. The number

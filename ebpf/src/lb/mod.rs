@@ -7,5 +7,6 @@ pub(crate) mod draw;
 pub(crate) mod flow;
 pub(crate) mod foresight;
 pub(crate) mod frontend;
+pub(crate) mod key;
 pub(crate) mod maglev;
 pub(crate) mod sender;

@@ -5,6 +5,7 @@ use shunt_common::Cell;
 use crate::{
     lb::{
         client::Client,
+        draw::{Draw, of_attempt},
         foresight::drawn,
         maglev::{Maglev, slot_for},
     },
@@ -23,7 +24,7 @@ pub(crate) struct Sender<F: Tables> {
     pub(crate) is_for_own: bool,
 }
 
-impl<F: Maglev> Client<F> for Sender<F> {
+impl<F: Draw + Maglev> Client<F> for Sender<F> {
     #[inline(always)]
     fn address(&self) -> Option<F::Address> {
         Some(self.address)
@@ -53,8 +54,14 @@ impl<F: Maglev> Client<F> for Sender<F> {
         self.is_for_own
     }
 
+    /// The number of the attempt to connect, if a share is refused and the packet that this CPU is at is a SYN or an INIT.
     #[inline(always)]
-    fn draw(&self) -> u32 {
-        drawn::<F>()
+    fn draw(&self, cell: Cell) -> u32 {
+        let of_attempt = if cell.has(Cell::REFUSES) {
+            of_attempt::<F>()
+        } else {
+            None
+        };
+        of_attempt.unwrap_or_else(drawn::<F>)
     }
 }

@@ -36,6 +36,9 @@ struct SctpHeader {
 
 const _: () = assert!(size_of::<SctpHeader>() == 12, "RFC 9260: three words");
 
+/// Offset of an INIT's initiate tag from its chunk's begin, RFC 9260 section 3.3.2.
+const SCTP_INITIATE_TAG: usize = 4;
+
 const SCTP_INIT: u8 = 1;
 const SCTP_INIT_ACK: u8 = 2;
 const SCTP_ABORT: u8 = 6;
@@ -89,7 +92,10 @@ impl Transport {
                 // Not always in the linear part: where the kernel is still to cut the packet, that has this header alone.
                 let chunk = context.byte(offset + length)?;
                 let signal = match chunk {
-                    SCTP_INIT => Signal::OPEN,
+                    SCTP_INIT => {
+                        let tag = context.at::<u32>(offset + length + SCTP_INITIATE_TAG);
+                        Signal::open(tag.map_or(0, |tag| u32::from_be(*tag)))
+                    }
                     SCTP_INIT_ACK => Signal::answer(0),
                     SCTP_ABORT => Signal::RESET,
                     SCTP_SHUTDOWN_ACK | SCTP_SHUTDOWN_COMPLETE => Signal::FIN,

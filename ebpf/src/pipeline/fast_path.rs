@@ -21,7 +21,7 @@ use crate::{
         redirect::{self, HopIndex},
         stack,
     },
-    lb::{foresight, frontend, maglev::Maglev},
+    lb::{draw::Draw, foresight, frontend, maglev::Maglev},
     maps::{
         addresses::{are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod},
         clock::now,
@@ -37,7 +37,7 @@ use crate::{
         family::Header as _,
         link::Link,
         offset::Extent,
-        segment::{TcpHeader, UdpHeader},
+        segment::{Segment, TcpHeader, UdpHeader},
     },
     pipeline::{
         headers::{Headers, headers},
@@ -95,7 +95,8 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     let addresses = F::pack(network.source(), network.destination());
     let ports = transport.ports().word();
     let mut key = Key::of_words(addresses, ports, protocol, Role::Forward);
-    let mut flow = Flow::<F> {
+    let mut flow = Flow::<F, T> {
+        transport,
         key: F::sought(&mut key)?,
         destination: network.destination(),
         destination_port: transport.ports().destination,
@@ -228,7 +229,8 @@ fn send<F: Program<C>, C: Access>(
 }
 
 /// Fields that are read of a packet.
-struct Flow<'a, F: Maglev> {
+struct Flow<'a, F: Maglev, T> {
+    transport: &'a T,
     /// Key with which its connection is looked up.
     key: &'a mut Key<F>,
     destination: F::Address,
@@ -239,7 +241,7 @@ struct Flow<'a, F: Maglev> {
     now: u32,
 }
 
-impl<F: Maglev> Flow<'_, F> {
+impl<F: Draw + Maglev, T: Segment> Flow<'_, F, T> {
     /// The half of a connection that the packet is of, in this direction, whether its time is over or
     /// not.
     #[inline(always)]
@@ -364,7 +366,8 @@ impl<F: Maglev> Flow<'_, F> {
             return false;
         };
         self.key.set_role(Role::Forward);
-        if let Some(backend) = foresight::foresee::<F>(frontend, self.key) {
+        let sequence = || self.transport.signal(|| 0).number();
+        if let Some(backend) = foresight::foresee::<F>(frontend, self.key, sequence) {
             approach::approach(self.key, backend);
         }
         true

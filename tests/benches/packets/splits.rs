@@ -1,5 +1,5 @@
-//! Packets to a frontend whose connections are shared out among two services, beside one that has the
-//! same two endpoints of its own.
+//! Packets to a frontend whose connections are shared out among two services, or that refuses the least share there is,
+//! beside one that has the same two endpoints of its own.
 
 use std::cell::RefCell;
 
@@ -36,7 +36,15 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }
-    let worlds = [("plain", plain()), ("split", split())].map(|(name, events)| {
+    let worlds = [
+        ("plain", plain()),
+        ("split", split([("services-0", 100), ("nobody-0", 0)])),
+        (
+            "refusing",
+            split([("services-0", u32::MAX - 1), ("gone", 1)]),
+        ),
+    ];
+    let worlds = worlds.map(|(name, events)| {
         let mut node = Node::new(Size {
             services: 1,
             conntrack: TableSizes::default().conntrack,
@@ -73,15 +81,17 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
             Ok(cost)
         });
     }
-    for what in ["first packet", "request"] {
-        study = study.bound(Bound::new(
-            format!("split over plain, {what}"),
-            Limit::AtMost(LIMIT),
-            move |round| {
-                let split = round.get(&format!("split, {what}"), "")?;
-                Some(split / round.get(&format!("plain, {what}"), "")?)
-            },
-        ));
+    for name in ["split", "refusing"] {
+        for what in ["first packet", "request"] {
+            study = study.bound(Bound::new(
+                format!("{name} over plain, {what}"),
+                Limit::AtMost(LIMIT),
+                move |round| {
+                    let cost = round.get(&format!("{name}, {what}"), "")?;
+                    Some(cost / round.get(&format!("plain, {what}"), "")?)
+                },
+            ));
+        }
     }
     bench.study(study)
 }
@@ -92,8 +102,9 @@ fn plain() -> Vec<Value> {
     vec![service(Peer::Services, &backends, &Value::Null)]
 }
 
-/// The service with the first of them, and a share of nothing for another with the second.
-fn split() -> Vec<Value> {
+/// The service with the first of them, and another with the second. Services have these weights; the share of one that
+/// is gone is refused.
+fn split(weights: [(&str, u32); 2]) -> Vec<Value> {
     let named = |name: &str, weight: u32| {
         json!({
             "service": {"namespace": "bench", "name": name},
@@ -103,7 +114,7 @@ fn split() -> Vec<Value> {
     };
     let split = json!({
         "mode": "strict",
-        "backends": [named("services-0", 100), named("nobody-0", 0)],
+        "backends": weights.map(|(name, weight)| named(name, weight)),
     });
     vec![
         service(Peer::Nobody, &[backend(1, 1)], &Value::Null),

@@ -3,7 +3,10 @@
 //! [`super::outgoing`] has packets that leave by an interface, [`super::incoming`] those that come by
 //! one, [`super::opening`] those among them that may open a connection.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use shunt_common::{FragmentEntry, V4};
 
@@ -15,6 +18,7 @@ use super::{
     flows::Flows,
     frontends::Cluster,
     kernel::LONG,
+    opening::Attempt,
     selection::{Bond, Bound},
     wire::{Datagram, Form, Packet, Unread, is_for_other_station},
 };
@@ -52,6 +56,8 @@ pub(crate) struct Model {
     pub cluster: Cluster,
     pub flows: Flows,
     pub(super) bonds: BTreeMap<Bound, Bond>,
+    /// The SYNs that splits have refused since the last event.
+    pub(super) refused: BTreeSet<Attempt>,
     /// Outcome of the first fragment of a datagram at a hook, and its time.
     datagrams: BTreeMap<(Hook, Datagram), (Became, u64)>,
     /// Only the programs know what was chosen for the last packet.
@@ -129,6 +135,7 @@ impl Model {
 
     /// Applies an event; `false` if it must be refused.
     pub(crate) fn apply(&mut self, event: &Event) -> bool {
+        self.refused.clear();
         self.cluster.apply(event)
     }
 

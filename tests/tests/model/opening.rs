@@ -5,12 +5,15 @@ use super::{
     cluster::{Endpoint, Protocol},
     dsr::Served,
     edit::Trouble,
-    flow::{Flow, Side},
+    flow::{Ends, Flow, Side},
     frontends::{Kind, Member},
     model::{Chosen, ForbiddenChoice, Model, Observed, Verdict},
     selection::{MayRefuse, Service},
     wire::{Form, Packet},
 };
+
+/// Attempt to connect: the ends of its SYNs, and their sequence number.
+pub(super) type Attempt = (Ends, u32);
 
 impl Model {
     pub(super) fn request(
@@ -65,8 +68,9 @@ impl Model {
             Service::Dropped(reason) => return Ok(self.drop(reason)),
             Service::Backends(members, MayRefuse(may_refuse)) => (members, may_refuse),
         };
-        // Only the programs draw.
+        // Only the programs draw, and once for all SYNs of an attempt to connect.
         if let Some(observed) = observed.filter(|_| may_refuse) {
+            let attempt = self.attempt(packet, served);
             if let Some(reason) = refusal(packet).filter(|_| *observed.verdict == Verdict::Drop) {
                 self.lost = true;
                 return Ok(self.drop(reason));
@@ -74,7 +78,12 @@ impl Model {
             let counted = self.counters.get("reject_no_backend").copied();
             if observed.rejected > counted.unwrap_or_default() {
                 self.refused_by_splits += 1;
+                self.refused.extend(attempt);
                 return Ok(self.tell(packet, Trouble::NobodyListens, "reject_no_backend"));
+            }
+            if attempt.is_some_and(|attempt| self.refused.contains(&attempt)) {
+                let allowed = Vec::new();
+                return Err(ForbiddenChoice { chosen, allowed });
             }
         }
         // The backend has a connection of its own from the port that it took the SYN's for.
@@ -109,6 +118,13 @@ impl Model {
         self.by_splits += u64::from(has_split && !member.is_beside_split);
         let backend = (member.at, Some((member, membership)));
         Ok(self.open(packet, source, backend, known))
+    }
+
+    /// Returns the attempt to connect that the packet is a SYN of. Of a frontend in mode dsr, each node that the packet
+    /// passes has other backends.
+    fn attempt(&self, packet: &Packet<'_>, served: Served) -> Option<Attempt> {
+        let is_drawn = served == Served::AsEver && !self.is_dsr(self.frontend_of(packet));
+        (packet.is_syn() && is_drawn).then_some((packet.ends, packet.says.number))
     }
 
     /// Returns the verdict on an answer or a reset of no flow at a frontend: it begins nothing.

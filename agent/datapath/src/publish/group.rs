@@ -158,6 +158,9 @@ impl Slice {
         if frontend.kind == FrontendKind::ClusterIp {
             flags |= Cell::CLUSTER_IP;
         }
+        if self.set.refused() > 0 {
+            flags |= Cell::REFUSES;
+        }
         Cell::new(self.offset, self.count, flags)
     }
 }

@@ -209,7 +209,7 @@ pub struct Member {
 pub enum How {
     /// At random.
     Drawn,
-    /// By the packet's addresses and ports, of this node's tables alone.
+    /// By the packet's addresses, ports and sequence number, of this node's tables alone.
     ByPacket,
     /// By a Maglev table.
     Maglev,

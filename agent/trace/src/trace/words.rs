@@ -179,7 +179,7 @@ fn choice(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             };
             let how = match how {
                 How::Drawn => "one draw of many",
-                How::ByPacket => "by the packet's addresses and ports",
+                How::ByPacket => "by the packet's addresses, ports and sequence number",
                 How::Maglev => "by its Maglev table, as on every node",
                 How::Affinity => "the client's last one",
             };

@@ -190,10 +190,10 @@ fn a_reset_connection_whose_time_is_over_is_revived_or_makes_room_for_the_next()
     assert_eq!(world.phase(), Some(Phase::Established));
     world.client(Signal::RESET);
     world.wait(11);
-    assert!(world.client(Signal::OPEN), "nor is this one's");
+    assert!(world.client(Signal::open(7)), "nor is this one's");
     assert_eq!(world.phase(), Some(Phase::Closed));
     world.wait(24 * 3600 + 1);
-    assert!(!world.client(Signal::OPEN));
+    assert!(!world.client(Signal::open(7)));
     assert_eq!(world.phase(), None);
     let mut refused = World::new(TCP, Meta::OPENED);
     refused.backend(Signal::RESET);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use shunt_datapath::RejectLimit;
 
+use super::world::partly_refused;
 use crate::{
     both_families,
     dsr::world::{OTHER_V4, OTHER_V6, counted, dsr, envelope, in_both},
@@ -18,12 +19,7 @@ const PORTS: std::ops::Range<u16> = 20_000..20_200;
 
 /// The cluster, whose service refuses as many connections as it serves.
 fn half_refused(cluster: &str) -> String {
-    let split = r#"{"mode":"strict","backends":[{"service":{"namespace":"default","name":"web"},"port":80},{"invalid":"no such kind"}]}"#;
-    cluster.replacen(
-        r#""ports""#,
-        &format!(r#""splits":{{"TCP":{split},"UDP":{split},"SCTP":{split}}},"ports""#),
-        1,
-    )
+    partly_refused(cluster, 1)
 }
 
 fn node(event: &str) -> Node {

@@ -1,5 +1,6 @@
 //! Frontends whose connections are shared out among several services.
 
+mod attempts;
 mod driver;
 mod persistence;
 mod refusal;

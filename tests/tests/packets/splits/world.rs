@@ -40,6 +40,17 @@ pub(crate) fn weighing(old: u32, new: u32) -> String {
     splitting(&split("strict", &[("web", old), ("web-canary", new)]), "")
 }
 
+/// The cluster, whose service refuses one connection for so many that it serves.
+pub(crate) fn partly_refused(cluster: &str, served: u32) -> String {
+    let web = split("strict", &[("web", served)]);
+    let split = web.replace("]}", r#",{"invalid":"no such kind"}]}"#);
+    cluster.replacen(
+        r#""ports""#,
+        &format!(r#""splits":{{"TCP":{split},"UDP":{split},"SCTP":{split}}},"ports""#),
+        1,
+    )
+}
+
 /// The other service, with these endpoints.
 pub(crate) fn canary(backends: &[(u8, u32)]) -> String {
     web(backends)

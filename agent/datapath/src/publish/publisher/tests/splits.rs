@@ -143,6 +143,25 @@ fn the_next_agent_finds_a_split_as_it_is_and_repairs_it_if_it_is_not() {
 }
 
 #[test]
+fn the_cell_shows_that_a_share_is_refused_also_one_of_an_agent_that_did_not_know_the_flag() {
+    let mut publisher = publisher();
+    for refused in [0, QUARTER] {
+        let web = one(split(&[(1, 2 * QUARTER), (2, QUARTER)], refused));
+        publisher.publish(&[(key(80), &web)], &[]).unwrap();
+        let tables = &publisher.tables().inner;
+        assert_eq!(cell(tables).has(Cell::REFUSES), refused > 0);
+    }
+    let web = one(split(&[(1, 2 * QUARTER), (2, QUARTER)], QUARTER));
+    let mut older = publisher.tables.tables;
+    let index = older.inner.frontends[&key(80)] as usize;
+    older.inner.cells[index] = older.inner.cells[index].without(Cell::REFUSES);
+    assert!(!read_back::read(&older.inner).unwrap()[0].is(&web));
+    let mut next = Publisher::new(older);
+    next.resync(&[(key(80), &web)]).unwrap();
+    assert!(cell(&next.tables().inner).has(Cell::REFUSES));
+}
+
+#[test]
 fn other_shares_are_another_slice_and_the_same_backends() {
     let mut publisher = publisher();
     publisher
