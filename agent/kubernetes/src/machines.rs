@@ -113,25 +113,28 @@ fn workload(machine: &ExternalWorkload) -> Option<Arc<Workload>> {
         }),
         opaque_ports: opaque.map(|text| opaque_ports(text, &named).into_iter().collect()),
         policy_opaque_ports: Box::default(),
-        mesh: machine.mesh_tls.as_ref().map(|tls| mesh(tls, &body.ports)),
+        mesh: machine
+            .mesh_tls
+            .as_ref()
+            .map(|tls| Box::new(mesh(tls, &body.ports))),
     }))
 }
 
 /// Returns the proxy of a machine. It has the port that is named for it, or linkerd's own.
-fn mesh(tls: &MeshTls, ports: &[DeclaredPort]) -> Box<Mesh> {
+fn mesh(tls: &MeshTls, ports: &[DeclaredPort]) -> Mesh {
     let MeshTls {
         identity,
         server_name,
     } = tls;
     let own = ports.iter().find(|port| &*port.name == PROXY_PORT);
-    Box::new(Mesh {
+    Mesh {
         identity: MeshIdentity::Uri {
             uri: (&**identity).into(),
             server_name: (&**server_name).into(),
         },
         inbound_port: own.map_or(DEFAULT_PROXY_PORT, |port| port.port),
         skipped_ports: Box::default(),
-    })
+    }
 }
 
 #[cfg(test)]

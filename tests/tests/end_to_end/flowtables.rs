@@ -37,11 +37,11 @@ fn has_flowtable(sandbox: &Sandbox, devices: &[&str]) -> bool {
     added.is_ok()
 }
 
+/// A device at both ends by its name, with how it is added there; returns false if the kernel has no such device.
+type Added = (&'static str, fn(&Sandbox) -> bool);
+
 /// A service of a pod of this node, whose clients come by `device` at both ends if there is one, with a flowtable.
-fn world_with(
-    device: Option<(&str, fn(&Sandbox) -> bool)>,
-    flowtable: &[&str],
-) -> Option<(World, Service)> {
+fn world_with(device: Option<Added>, flowtable: &[&str]) -> Option<(World, Service)> {
     let world = World::new()?;
     let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
     let unattended = world.stopped();
@@ -91,8 +91,8 @@ fn has_bridge(sandbox: &Sandbox) -> bool {
 
 #[test]
 fn a_flowtable_below_a_vlan_or_a_bridge_is_named() {
-    let vlan: (&str, fn(&Sandbox) -> bool) = ("eth0.5", has_vlan);
-    let bridge: (&str, fn(&Sandbox) -> bool) = ("br0", has_bridge);
+    let vlan: Added = ("eth0.5", has_vlan);
+    let bridge: Added = ("br0", has_bridge);
     for (device, below) in [(vlan, "eth0"), (bridge, "port0")] {
         let Some((world, _)) = world_with(Some(device), &[below, "pod-a"]) else {
             return;
@@ -110,8 +110,8 @@ fn a_flowtable_below_a_vlan_or_a_bridge_is_named() {
 
 #[test]
 fn replies_that_a_flowtable_forwards_by_our_own_interfaces_have_the_frontends_address() {
-    let vlan: (&str, fn(&Sandbox) -> bool) = ("eth0.5", has_vlan);
-    let bridge: (&str, fn(&Sandbox) -> bool) = ("br0", has_bridge);
+    let vlan: Added = ("eth0.5", has_vlan);
+    let bridge: Added = ("br0", has_bridge);
     for (device, flowtable) in [
         (None, ["eth0", "pod-a"]),
         (Some(vlan), ["eth0.5", "pod-a"]),

@@ -158,7 +158,7 @@ mod tests {
             offset(&btf(&[TASK_STRUCT, info, 64, FLAGS, 1, place]))
         };
         // A width above the offset, if the type has bit fields.
-        assert_eq!(task(1 << 31, 32 << 24 | 352), Some(44));
+        assert_eq!(task(1 << 31, 32 << 24 | 0x160), Some(44));
         assert_eq!(task(0, 352), Some(44));
         assert_eq!(task(0, 353), None);
         assert_eq!(task(0, 0), None);

@@ -131,8 +131,9 @@ fn labelled(name: &str, app: &str) -> Change {
     Change::Pod(Step::Applied(serde_json::from_value(pod).unwrap()))
 }
 
-fn server(namespace: &str, name: &str, spec: Value) -> Server {
+fn server(namespace: &str, name: &str, spec: impl Into<Value>) -> Server {
     let metadata = json!({ "namespace": namespace, "name": name });
+    let spec: Value = spec.into();
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
 

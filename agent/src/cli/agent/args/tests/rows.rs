@@ -270,6 +270,8 @@ pub(super) const ROWS: &[Row] = &[
         "--max-linkerd-unread=7 --linkerd-api=unix:DIR/linkerd",
         "APIs",
         "bytes: 7340032",
+    ),
+    Row(
         "--linkerd-trust-domain=example --linkerd-control-plane-namespace=linkerd \
          --linkerd-api=unix:DIR/linkerd",
         "APIs",
