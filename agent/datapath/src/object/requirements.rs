@@ -5,9 +5,10 @@ use aya::{
     sys::{BpfHelper, is_helper_supported, is_program_supported},
 };
 use aya_obj::generated::bpf_func_id::{
-    BPF_FUNC_get_netns_cookie, BPF_FUNC_jiffies64, BPF_FUNC_loop, BPF_FUNC_redirect_neigh,
-    BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard, BPF_FUNC_ringbuf_reserve,
-    BPF_FUNC_ringbuf_submit, BPF_FUNC_set_retval, BPF_FUNC_xdp_load_bytes,
+    BPF_FUNC_get_current_task_btf, BPF_FUNC_get_netns_cookie, BPF_FUNC_jiffies64, BPF_FUNC_loop,
+    BPF_FUNC_redirect_neigh, BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard,
+    BPF_FUNC_ringbuf_reserve, BPF_FUNC_ringbuf_submit, BPF_FUNC_set_retval,
+    BPF_FUNC_xdp_load_bytes,
 };
 use nix::sys::utsname::uname;
 
@@ -43,8 +44,13 @@ const XDP_HELPERS: [Helper; 5] = [
 const FLOW_HELPERS: [Helper; 1] = [(BPF_FUNC_xdp_load_bytes, "bpf_xdp_load_bytes", "5.18")];
 
 /// The same of the programs at system calls.
-const SOCKET_HELPERS: [Helper; 2] = [
+const SOCKET_HELPERS: [Helper; 3] = [
     (BPF_FUNC_get_netns_cookie, "bpf_get_netns_cookie", "5.7"),
+    (
+        BPF_FUNC_get_current_task_btf,
+        "bpf_get_current_task_btf",
+        "5.11",
+    ),
     (BPF_FUNC_set_retval, "bpf_set_retval", "5.18"),
 ];
 

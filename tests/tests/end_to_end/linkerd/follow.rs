@@ -10,6 +10,7 @@ use shunt_tests::patience;
 use tokio::time::sleep;
 
 use crate::{
+    http::ASKED,
     linkerd::{
         client::{Client, block_on},
         services::{Served, pod, service, web},
@@ -38,7 +39,7 @@ fn workloads(world: &mut World, new: &[Value], gone: &[&str]) {
 
 #[test]
 fn streams_and_their_messages_are_counted() {
-    let Some(((mut world, _served), place)) = Served::world(&[]) else {
+    let Some(((mut world, _served), place)) = Served::world_with(&ASKED, &[]) else {
         return;
     };
     let metric = |world: &World, name: &str, method: &str| {
