@@ -300,11 +300,11 @@ pub(crate) const CRATES: &[Crate] = &[
         rooms: &[
             room("controller", &["metrics"]),
             room("http_server", &["health", "metrics"]),
+            room("metrics", &["calls", "linkerd"]),
             room("linkerd", &["calls", "grpc"]),
             room("grpc", &["calls"]),
             room("health", &[]),
             room("local_api", &[]),
-            room("metrics", &["calls", "linkerd"]),
             room("calls", &[]),
             room("ui", &[]),
         ],
