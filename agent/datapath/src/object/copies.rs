@@ -129,17 +129,13 @@ impl TableCopies {
     ///
     /// If the kernel refuses.
     pub fn attached(&self) -> io::Result<BTreeSet<u32>> {
-        let name = registry::INTERFACES.name;
-        let number = self.names().position(|table| table == name);
-        let copy = number.and_then(|number| self.copy(number)).transpose()?;
-        let Some(Contents::Entries(entries)) = copy.map(|copy| copy.contents) else {
-            return Ok(BTreeSet::new());
-        };
-        let roles = entries.iter().filter_map(|(key, _)| {
+        let keys = self.keys(registry::INTERFACES.name)?;
+        let roles = keys.chunks_exact(size_of::<InterfaceRole>());
+        let attached = roles.filter_map(|key| {
             let role: InterfaceRole = bytemuck::try_pod_read_unaligned(key).ok()?;
             (role == InterfaceRole::attached(role.interface)).then_some(role.interface)
         });
-        Ok(roles.collect())
+        Ok(attached.collect())
     }
 
     /// Returns the keys of the table of this name, one right after the other; nothing if there is no such table. An
