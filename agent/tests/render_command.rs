@@ -54,7 +54,7 @@ fn json_has_every_frontend_with_its_fields_in_order() {
     );
     let backends = r#""backends":[{"ip":"10.1.1.3","port":8080,"weight":2,"local":true,"new_connections":0},{"ip":"10.1.2.3","port":8080,"weight":1,"local":false,"new_connections":0}]"#;
     let json = format!(
-        r#"[{{"address":"10.96.0.1","port":80,"protocol":"TCP","kind":"ClusterIP","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","affinity_timeout":0,{backends}}},{{"address":"192.168.16.10","port":30080,"protocol":"TCP","kind":"NodePort","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","affinity_timeout":0,{backends}}}]"#
+        r#"[{{"address":"10.96.0.1","port":80,"protocol":"TCP","kind":"ClusterIP","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","masquerade":"off","affinity_timeout":0,{backends}}},{{"address":"192.168.16.10","port":30080,"protocol":"TCP","kind":"NodePort","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","masquerade":"off","affinity_timeout":0,{backends}}}]"#
     );
     assert_eq!(found, (0, json + "\n", String::new()));
 }
@@ -77,11 +77,11 @@ FRONTEND                 KIND       SERVICE      PORT  POLICY   CLIENTS   BACKEN
     assert_eq!(
         table,
         "\
-FRONTEND                 KIND       SERVICE      PORT  POLICY   CLIENTS   SELECTION  FORWARDING  AFFINITY  BACKEND        WEIGHT  LOCAL  STATE
-10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes    right
-10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  weighted   snat        -         10.1.2.3:8080  1       no     right
-192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes    right
-192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  weighted   snat        -         10.1.2.3:8080  1       no     right
+FRONTEND                 KIND       SERVICE      PORT  POLICY   CLIENTS   SELECTION  FORWARDING  MASQUERADE  AFFINITY  BACKEND        WEIGHT  LOCAL  STATE
+10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  weighted   snat        off         -         10.1.1.3:8080  1       yes    right
+10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  weighted   snat        off         -         10.1.2.3:8080  1       no     right
+192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  weighted   snat        off         -         10.1.1.3:8080  1       yes    right
+192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  weighted   snat        off         -         10.1.2.3:8080  1       no     right
 "
     );
 }
