@@ -391,7 +391,7 @@ fn the_page_asks_what_would_become_of_a_packet() {
 }
 
 #[test]
-fn one_trace_is_made_at_a_time() {
+fn traces_wait_for_each_other() {
     let Some(mut world) = World::with_flags(&["--ui", "9254"]) else {
         return;
     };
@@ -405,17 +405,11 @@ fn one_trace_is_made_at_a_time() {
             .map(|asking| asking.join().unwrap())
             .collect()
     });
-    let of = |status| answers.iter().filter(move |answer| answer.status == status);
-    assert!(of(200).count() > 0, "{answers:?}");
-    let mut busy = of(503);
-    assert!(
-        busy.next()
-            .unwrap()
-            .body
-            .contains("another trace is under way"),
-        "{answers:?}"
-    );
-    assert_eq!(of(200).count() + of(503).count(), 4, "{answers:?}");
-    // And then the next one.
-    assert_eq!(ask().status, 200);
+    for answer in &answers {
+        let HttpAnswer { status, body, .. } = answer;
+        // On a slow machine the last one has waited for too long.
+        let is_late = *status == 503 && body.contains("other traces are under way");
+        assert!(*status == 200 || is_late, "{answers:?}");
+    }
+    assert_eq!(answers.iter().map(|answer| answer.status).min(), Some(200));
 }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::ui::{
     assets,
-    connections::{NoPage, Reading, connections},
+    connections::{NoPage, connections},
     door::{Door, guarded},
     events::{Events, NoEvents, events},
     live::live,
@@ -23,7 +23,8 @@ use crate::ui::{
     service::{latest, service},
     status::LastStatus,
     topology::topology,
-    trace::{NoTrace, Tracing, told},
+    trace::{NoTrace, told},
+    turn::Turn,
 };
 
 /// Maximum length of a token that is handed in, in bytes.
@@ -45,9 +46,9 @@ pub(super) struct Page {
     pub(super) sampler: Arc<Sampler>,
     /// Number of this run of the agent: what a page has seen of another one does not count.
     pub(super) run: u64,
-    pub(super) reading: Reading,
+    pub(super) reading: Turn,
     pub(super) status: LastStatus,
-    pub(super) tracing: Tracing,
+    pub(super) tracing: Turn,
     pub(super) events: Events,
 }
 
@@ -155,7 +156,7 @@ impl Page {
                     NoTrace::Bad(error) => bad(error),
                     NoTrace::Busy => (
                         StatusCode::SERVICE_UNAVAILABLE,
-                        "another trace is under way: ask again in a moment".to_owned(),
+                        "other traces are under way: ask again in a moment".to_owned(),
                     ),
                     NoTrace::Failed(error) => failed(error),
                 })

@@ -7,14 +7,11 @@ use serde_json::{Value, json};
 use shunt_api::view::{Connection, ConnectionFilter, ConnectionState, ProtocolNumber};
 use shunt_model::{Escaped, Protocol};
 use shunt_runtime::Inspector;
-use tokio::{
-    sync::{Mutex, MutexGuard},
-    time::timeout,
-};
 
 use crate::ui::{
     parameters::Parameters,
     sampler::{Sampler, Seen},
+    turn::Turn,
 };
 
 /// Maximum number of connections on a page.
@@ -25,17 +22,6 @@ const DEPTH: usize = 100_000;
 
 /// Time to wait for another reading.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// One reading at a time: a table of millions takes its time.
-#[derive(Debug, Default)]
-pub(super) struct Reading(Mutex<()>);
-
-impl Reading {
-    /// Waits for the turn to read; `None` if others have it for too long.
-    async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        timeout(PATIENCE, self.0.lock()).await.ok()
-    }
-}
 
 /// Why there is no page.
 #[derive(Debug)]
@@ -48,14 +34,14 @@ pub(super) enum NoPage {
     Unreadable(String),
 }
 
-/// The page that is asked for.
+/// The page that is asked for. One request reads at a time: a table of millions takes its time.
 ///
 /// # Errors
 ///
 /// There is none.
 pub(super) async fn connections(
     sampler: &Sampler,
-    reading: &Reading,
+    reading: &Turn,
     parameters: &Parameters,
 ) -> Result<Value, NoPage> {
     let filter = filter(parameters).map_err(NoPage::Bad)?;
@@ -64,7 +50,7 @@ pub(super) async fn connections(
         number("offset")?.unwrap_or(0).min(DEPTH),
         number("limit")?.unwrap_or(PAGE).clamp(1, PAGE),
     );
-    let _turn = reading.turn().await.ok_or(NoPage::Busy)?;
+    let _turn = reading.wait(PATIENCE).await.ok_or(NoPage::Busy)?;
     let (found, more) = read(sampler.inspector(), filter, offset, limit)
         .await
         .map_err(NoPage::Unreadable)?;

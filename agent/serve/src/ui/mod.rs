@@ -19,3 +19,4 @@ mod status;
 pub(crate) mod token;
 mod topology;
 mod trace;
+mod turn;

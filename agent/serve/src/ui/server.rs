@@ -8,14 +8,13 @@ use tokio::runtime::{self, Runtime};
 
 use crate::ui::{
     api::Page,
-    connections::Reading,
     door::Door,
     events::Events,
     hosts::Hosts,
     sampler::{Sampler, milliseconds},
     settings::UiSettings,
     status::LastStatus,
-    trace::Tracing,
+    turn::Turn,
 };
 
 const LIMITS: Limits = Limits {
@@ -66,9 +65,9 @@ impl UiServer {
             },
             sampler: Arc::clone(&sampler),
             run: milliseconds(),
-            reading: Reading::default(),
+            reading: Turn::default(),
             status: LastStatus::default(),
-            tracing: Tracing::default(),
+            tracing: Turn::default(),
             events: Events::default(),
         };
         runtime.spawn(async move { sampler.run().await });

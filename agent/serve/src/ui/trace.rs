@@ -1,45 +1,44 @@
 //! The node's trace of a packet, for the page's form: as `shunt trace` shows it.
 
-use std::{fmt::Display, sync::Arc};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use shunt_runtime::Inspector;
 use shunt_trace::{Destination, Flags, Question, Sender, Trace, trace};
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
-use crate::ui::parameters::Parameters;
+use crate::ui::{parameters::Parameters, turn::Turn};
 
 /// About how many packets may be asked at once: each takes some of the agent's time.
 const PACKETS: u32 = 10_000;
 
-/// One trace at a time: each copies the tables, and runs programs on them.
-#[derive(Debug, Default)]
-pub(super) struct Tracing(Arc<Mutex<()>>);
+/// Time to wait for other traces.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reasons why there is no trace of a packet.
 #[derive(Debug)]
 pub(super) enum NoTrace {
     /// There can be no such packet.
     Bad(String),
-    /// Another request has the turn.
+    /// Others are traced.
     Busy,
     /// The kernel refuses, or the agent is ending.
     Failed(String),
 }
 
-/// Returns the trace of the packet that is asked about.
+/// Returns the trace of the packet that is asked about. One trace is made at a time: each copies the tables, and
+/// runs programs on them.
 ///
 /// # Errors
 ///
 /// There is no trace of it.
 pub(super) async fn told(
     inspector: &Inspector,
-    Tracing(tracing): &Tracing,
+    tracing: &Turn,
     parameters: &Parameters,
 ) -> Result<Value, NoTrace> {
     let question = question(parameters).map_err(NoTrace::Bad)?;
-    let turn = Arc::clone(tracing).try_lock_owned();
-    let turn = turn.map_err(|_| NoTrace::Busy)?;
+    let turn = tracing.wait(PATIENCE).await.ok_or(NoTrace::Busy)?;
     let inspector = inspector.clone();
     // A task of its own: the client may go away, and the turn is over when the work is.
     let asked = tokio::spawn(async move {

@@ -4,8 +4,8 @@ import { h, fill, meter, say, section } from "../dom.js";
 import { ask } from "../ask.js";
 import { count, percent } from "../format.js";
 
-/** Copying all tables takes longer than any other question, and as long as the agent gives it. */
-const PATIENCE = 30000;
+/** A trace waits up to 20 s for other traces, and copies all tables. */
+const PATIENCE = 60000;
 const TONES = { leaves: "good", delivered: "good", goes_on: "good", dropped: "bad", rejected: "bad", fails: "bad" };
 
 export function trace(main, query) {
