@@ -18,9 +18,9 @@ use tempfile::TempDir;
 
 use crate::{
     agent::log::Log,
-    fetched::fetched_binary,
     http::{HttpAnswer, http_send},
     namespace::Namespace,
+    needs::fetched,
     process::{command_line, contain},
     wait::wait_until,
 };
@@ -33,9 +33,9 @@ const EXIT: Duration = Duration::from_secs(10);
 const ROOT: &str = "00000000-0000-0000-0000-000000000001";
 
 /// Finds Consul's binary: `SHUNT_CONSUL`, or else in the search path, or else where `cargo xtask test`
-/// puts it. `None`, with a message, if there is none.
+/// puts it. Skips the test if there is none.
 pub fn consul_binary() -> Option<PathBuf> {
-    fetched_binary("consul", "SHUNT_CONSUL")
+    fetched("consul", "SHUNT_CONSUL")
 }
 
 /// Settings of a Consul.

@@ -6,7 +6,7 @@ use aya::{
     maps::{HashMap, Map, MapData},
     programs::{ProgramError, Xdp},
 };
-use nix::{libc, net::if_::if_nameindex};
+use nix::net::if_::if_nameindex;
 use shunt_common::{Uplink, registry};
 
 /// The link address of every next hop in a test's network.
@@ -59,27 +59,11 @@ pub fn run_driver_at(program: &Xdp, interface: u32, frame: &[u8]) -> Result<Opti
 /// # Errors
 ///
 /// As [`run_driver`].
-pub fn run_driver_with_room(program: &Xdp, room: u32, frame: &[u8]) -> Result<Roomy> {
-    // Metadata takes the rest, of which Linux before 6.6 has not that much (xdp_metalen_invalid of net/xdp.h).
+pub fn run_driver_with_room(program: &Xdp, room: u32, frame: &[u8]) -> Result<Option<Taken>> {
+    // Metadata takes the rest, if the kernel has `Ability::LongMetadata`.
     let metadata = ROOM.checked_sub(room).context("there is no more room")?;
-    match run(program, 0, metadata, frame) {
-        Ok((verdict, output)) => taken(verdict, output, frame).map(Roomy::Ran),
-        Err(ProgramError::SyscallError(error))
-            if error.io_error.raw_os_error() == Some(libc::EINVAL) =>
-        {
-            Ok(Roomy::Unknown)
-        }
-        Err(error) => Err(error).context("running the XDP program"),
-    }
-}
-
-/// Outcome of a run by a driver that keeps some room before a frame.
-#[derive(Debug)]
-pub enum Roomy {
-    /// Frame that the program took, if any.
-    Ran(Option<Taken>),
-    /// The kernel knows no such driver.
-    Unknown,
+    let (verdict, output) = run(program, 0, metadata, frame).context("running the XDP program")?;
+    taken(verdict, output, frame)
 }
 
 /// Runs the program on a frame behind this much metadata, which takes room from it. Returns its verdict and what

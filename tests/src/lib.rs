@@ -5,6 +5,7 @@
 //! and its log; nothing of its code is used, but the layout of its tables by [`passing`] and
 //! [`ConnectionSlots`]. Making namespaces needs root and iproute2's `ip`.
 
+mod ability;
 mod ack;
 mod agent;
 mod api_server;
@@ -21,7 +22,6 @@ mod delay_line;
 mod driver;
 mod families;
 mod far_world;
-mod fetched;
 mod foreign_resync;
 mod foreign_tc;
 mod foreign_xdp;
@@ -31,6 +31,7 @@ pub mod interrupt;
 mod leftovers;
 mod length;
 mod namespace;
+mod needs;
 mod open_files;
 pub mod passing;
 mod patience;
@@ -53,6 +54,7 @@ mod unlisted;
 mod wait;
 
 pub use self::{
+    ability::{Ability, Device},
     ack::Ack,
     agent::{Agent, measure_agents},
     api_server::{ApiServer, Faults, HTTP1, HTTP2, Kind},
@@ -65,19 +67,19 @@ pub use self::{
     controller::Controller,
     delay_line::DelayLine,
     driver::{
-        NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Roomy, Taken, Uplinks, run_driver, run_driver_at,
+        NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver, run_driver_at,
         run_driver_with_room,
     },
     families::has_ipv6,
     far_world::{FarWorld, nobody},
-    fetched::promtool_binary,
     foreign_resync::refuse_foreign_resync,
     foreign_tc::{ForeignTc, TcxHook},
     foreign_xdp::ForeignXdp,
     forward::Forward,
     http::{HttpAnswer, http_ask, http_get, http_send},
     length::by_length,
-    namespace::{Namespace, is_root},
+    namespace::Namespace,
+    needs::{has_program, has_root, is_root, kernel_has, promtool_binary},
     open_files::make_room_for_files,
     patience::patience,
     picture::terminal_svg,

@@ -13,10 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use nix::{
-    sched::{CloneFlags, setns},
-    unistd::geteuid,
-};
+use nix::sched::{CloneFlags, setns};
 
 use crate::{
     leftovers::reap,
@@ -166,11 +163,6 @@ impl fmt::Debug for Namespace {
         let Self { name, file: _ } = self;
         f.debug_tuple("Namespace").field(name).finish()
     }
-}
-
-/// Returns whether this process may make namespaces.
-pub fn is_root() -> bool {
-    geteuid().is_root()
 }
 
 fn remove(name: &str) {

@@ -22,10 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
 
 use crate::{
-    families::has_ipv6,
-    namespace::{Namespace, is_root},
-    server::Server,
-    wait::wait_until,
+    families::has_ipv6, namespace::Namespace, needs::has_root, server::Server, wait::wait_until,
 };
 
 /// Addresses of the sandbox.
@@ -239,15 +236,14 @@ impl Sandbox {
         self.pods.iter().map(|(name, pod)| (name.as_str(), pod))
     }
 
-    /// A new one whose pods a, b and d serve on this port; `None`, with a word about it, without root.
+    /// A new one whose pods a, b and d serve on this port; skips the test without root.
     ///
     /// # Panics
     ///
     /// If it cannot be made.
     #[expect(clippy::unwrap_used, reason = "nothing can be tested then")]
     pub fn serving(port: u16) -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: needs root");
+        if !has_root() {
             return None;
         }
         let mut sandbox = Self::new().unwrap();

@@ -25,6 +25,7 @@ mod run;
 mod seed;
 mod setup;
 mod siege;
+mod skips;
 mod strip;
 mod test;
 mod test_result;

@@ -225,6 +225,8 @@ fn called_by(variable: Option<&str>, owner: Uid) -> Option<Uid> {
 
 #[cfg(test)]
 mod tests {
+    use shunt_skip::skip;
+
     use super::*;
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn only_files_of_roots_change_their_owner() {
         if !workspace::is_root() {
-            eprintln!("skipped: needs root");
+            skip("needs root");
             return;
         }
         let folder = env::temp_dir().join(format!("shunt-owner-{}", std::process::id()));

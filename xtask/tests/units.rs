@@ -6,6 +6,8 @@ use std::{
     process::{self, Command},
 };
 
+use shunt_skip::skip;
+
 /// Each unit, and where it expects the agent.
 const UNITS: [(&str, &str); 2] = [
     ("shunt.service", "/usr/bin/shunt"),
@@ -36,7 +38,7 @@ fn systemd_finds_nothing_wrong_with_the_units() {
         .output()
         .is_err()
     {
-        eprintln!("skipped: needs systemd-analyze");
+        skip("needs systemd-analyze");
         return;
     }
     let folder = Folder(std::env::temp_dir().join(format!("shunt-units-{}", process::id())));

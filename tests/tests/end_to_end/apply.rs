@@ -7,7 +7,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, addresses, is_root, wait_until};
+use shunt_tests::{
+    Ack, Agent, PinDir, Sandbox, Target, Transport, addresses, has_root, wait_until,
+};
 
 use crate::{
     command::{shunt, shunt_at},
@@ -497,8 +499,7 @@ fn without_an_agent_or_a_file_the_status_is_2() {
 fn a_snapshot_of_250000_backends_is_one_resync() {
     const SERVICES: u32 = 5_000;
     const BACKENDS: u32 = 50;
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::Value;
-use shunt_tests::{Cgroup, Sandbox, Transport, is_root, unlisted};
+use shunt_tests::{Cgroup, Sandbox, Transport, has_root, unlisted};
 
 use crate::{
     host_world::{HostWorld, flags},
@@ -54,8 +54,7 @@ impl Drop for Confined {
 
 #[test]
 fn three_capabilities_are_enough_for_all_that_an_agent_does() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let confined = Confined::new("enough", &NEEDED);
@@ -97,8 +96,7 @@ fn three_capabilities_are_enough_for_all_that_an_agent_does() {
 
 #[test]
 fn a_missing_capability_is_named_in_one_line() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

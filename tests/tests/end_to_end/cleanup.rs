@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use shunt_tests::{Namespace, Transport, is_root, run, wait_until};
+use shunt_tests::{Namespace, Transport, has_root, run, wait_until};
 
 use crate::{
     service::Service,
@@ -82,8 +82,7 @@ fn a_sandbox_leaves_nothing_behind() {
 
 #[test]
 fn a_namespace_is_removed_on_panic() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let mut name = String::new();

@@ -3,7 +3,7 @@
 use std::{env, fs, net::Ipv4Addr, path::PathBuf, process, time::Duration};
 
 use serde_json::Value;
-use shunt_tests::{PinDir, Sandbox, SocketPath, is_root, wait_until};
+use shunt_tests::{PinDir, Sandbox, SocketPath, has_root, wait_until};
 
 use crate::{
     command::{Ran, shunt, shunt_at},
@@ -123,8 +123,7 @@ fn refused(sandbox: &Sandbox, flags: &[&str]) -> Ran {
 
 #[test]
 fn a_file_that_is_wrong_is_refused_with_field_and_line() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

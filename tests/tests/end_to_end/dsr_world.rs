@@ -16,7 +16,7 @@ use nix::{net::if_::if_nametoindex, sys::signal::Signal};
 use serde_json::{Value, json};
 use shunt_tests::{
     Ack, Agent, ForeignXdp, Namespace, PinDir, Server, Target, Transport, addresses::v6,
-    connect_pod, is_root,
+    connect_pod, has_root,
 };
 
 use crate::{
@@ -125,8 +125,7 @@ impl World {
     ) -> Option<Self> {
         // Beside the sandboxes' own, which count from 0.
         static NEXT: AtomicU32 = AtomicU32::new(2_000_000);
-        if !is_root() {
-            eprintln!("skipped: needs root");
+        if !has_root() {
             return None;
         }
         let has_drivers = xdp != "off";

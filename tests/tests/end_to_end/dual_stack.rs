@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_tests::{
-    Ack, Agent, Failure, ForeignSources, PinDir, Sandbox, Target, Transport, addresses, is_root,
+    Ack, Agent, Failure, ForeignSources, PinDir, Sandbox, Target, Transport, addresses, has_root,
     wait_until,
 };
 
@@ -280,8 +280,7 @@ fn connections_and_frontends_of_both_families_are_shown() {
 
 #[test]
 fn a_family_that_is_left_out_is_not_translated_and_that_is_said() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let mut sandbox = Sandbox::new().unwrap();

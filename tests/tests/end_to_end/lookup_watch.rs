@@ -15,7 +15,7 @@ use shunt_api::{
         inspection_client::InspectionClient,
     },
 };
-use shunt_tests::{Agent, PinDir, Sandbox, Transport, addresses, by_length, is_root, patience};
+use shunt_tests::{Agent, PinDir, Sandbox, Transport, addresses, by_length, has_root, patience};
 use tokio::{task::JoinSet, time::timeout};
 use tonic::{
     Streaming,
@@ -137,8 +137,7 @@ fn what_is_followed_is_told_whole_and_then_by_what_is_new() {
 #[test]
 fn an_answer_of_20000_endpoints_is_for_clients_with_default_limits() {
     const ENDPOINTS: u32 = 20_000;
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

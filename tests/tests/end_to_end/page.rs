@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use shunt_skip::skip;
 use shunt_tests::{Continuous, Forward, SocketPath, Target, Transport, by_length, patience};
 
 use crate::world::{REQUEST, SERVED, World, resync_with};
@@ -19,7 +20,7 @@ const MANY: usize = 5000;
 const SHOWN: Duration = Duration::from_secs(30);
 
 /// Returns the driver of the browser: the folder of playwright, `SHUNT_PLAYWRIGHT` or where `cargo xtask
-/// test` puts it. `None`, with a message, if there is none.
+/// test` puts it. Skips the test if there is none.
 fn playwright() -> Option<PathBuf> {
     let given = env::var_os("SHUNT_PLAYWRIGHT").map(PathBuf::from);
     let found = given.unwrap_or_else(|| output().join("playwright"));
@@ -27,10 +28,8 @@ fn playwright() -> Option<PathBuf> {
     if has_browser && found.join("node_modules/playwright-core").is_dir() {
         return Some(found);
     }
-    eprintln!(
-        "skipped: no chromium, or no playwright at {}: `cargo xtask test` fetches them",
-        found.display()
-    );
+    eprintln!("no chromium, or no playwright at {}", found.display());
+    skip("needs chromium and playwright, which `cargo xtask test` fetches");
     None
 }
 

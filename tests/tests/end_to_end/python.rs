@@ -1,5 +1,6 @@
 //! The client in Python that docs/grpc.md shows, run as it stands there.
 
+use shunt_skip::skip;
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -47,7 +48,8 @@ fn python() -> Option<PathBuf> {
     let made = run(Path::new("python3"), &["-m", "venv", place])
         .and_then(|()| run(&python, &[&install[..], &PACKAGES].concat()));
     if let Err(error) = made {
-        eprintln!("skipped: needs Python with {PACKAGES:?} from PyPI: {error}");
+        eprintln!("{error}");
+        skip(&format!("needs Python with {PACKAGES:?} from PyPI"));
         return None;
     }
     Some(python)

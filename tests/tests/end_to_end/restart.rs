@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use aya::maps::{Array, Map};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use shunt_tests::{Agent, Continuous, PinDir, Sandbox, Transport, is_root};
+use shunt_tests::{Agent, Continuous, PinDir, Sandbox, Transport, has_root};
 
 use crate::{
     pinned::{self, Tables},
@@ -89,8 +89,7 @@ fn stop_while_loading(sandbox: &Sandbox, pins: &PinDir) {
 
 #[test]
 fn an_agent_that_is_stopped_while_it_loads_leaves_nothing_pinned() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let (sandbox, pins) = (Sandbox::new().unwrap(), PinDir::new());

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
-use shunt_tests::{Cgroup, PinDir, Sandbox, Transport, is_root, run, wait_until};
+use shunt_tests::{Cgroup, PinDir, Sandbox, Transport, has_root, run, wait_until};
 
 use crate::{
     host_world::{HostWorld, ask, mapped},
@@ -212,8 +212,7 @@ fn status_shows_the_cgroup_and_its_hooks() {
 
 #[test]
 fn a_directory_that_is_no_cgroup_is_refused() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

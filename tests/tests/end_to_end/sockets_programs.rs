@@ -4,13 +4,12 @@ use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, UdpSocket},
     path::Path,
-    process::Command,
     thread,
     time::Duration,
 };
 
 use serde_json::{Value, json};
-use shunt_tests::patience;
+use shunt_tests::{has_program, patience};
 use socket2::SockRef;
 
 use crate::host_world::{HostWorld, service, with_node_port};
@@ -20,15 +19,6 @@ const SERVERS: u16 = 9000;
 
 /// Time that a server waits for a request: longer than the programs do.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Returns whether the program is installed. Prints a message if it is not.
-fn is_there(program: &str) -> bool {
-    let is_there = Command::new(program).arg("-h").output().is_ok();
-    if !is_there {
-        eprintln!("skipped: needs {program}");
-    }
-    is_there
-}
 
 /// A world whose services have one backend, pod-b: `web` its servers of the tests, and `own` those
 /// of this file.
@@ -54,7 +44,7 @@ fn run(host: &HostWorld, program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn curl_gets_a_page_of_a_service() {
-    if !is_there("curl") {
+    if !has_program("curl") {
         return;
     }
     let Some(host) = world() else { return };
@@ -104,7 +94,7 @@ fn curl_gets_a_page_of_a_service() {
 
 #[test]
 fn curl_is_refused_at_once_by_a_service_without_a_backend() {
-    if !is_there("curl") {
+    if !has_program("curl") {
         return;
     }
     let Some(mut host) = HostWorld::new("host") else {
@@ -124,7 +114,7 @@ fn curl_is_refused_at_once_by_a_service_without_a_backend() {
 
 #[test]
 fn asyncio_of_python_sees_the_frontends() {
-    if !is_there("python3") {
+    if !has_program("python3") {
         return;
     }
     let Some(host) = world() else { return };
@@ -185,7 +175,7 @@ asyncio.run(main())
 
 #[test]
 fn nc_talks_to_a_service() {
-    if !is_there("nc") {
+    if !has_program("nc") {
         return;
     }
     let Some(host) = world() else { return };
@@ -214,7 +204,7 @@ fn dns_answer(question: &[u8]) -> Vec<u8> {
 
 #[test]
 fn dig_believes_the_answer_of_a_service() {
-    if !is_there("dig") {
+    if !has_program("dig") {
         return;
     }
     let Some(host) = world() else { return };

@@ -13,8 +13,8 @@ use std::{
 use nix::errno::Errno;
 use serde_json::{Value, json};
 use shunt_tests::{
-    Connection, Failure, Namespace, Target, Transport, by_length, is_root, own_cgroup, patience,
-    unlisted, wait_until,
+    Ability, Connection, Failure, Namespace, Target, Transport, by_length, has_root, kernel_has,
+    own_cgroup, patience, wait_until,
 };
 
 use crate::{
@@ -68,8 +68,7 @@ pub(crate) fn destroying_world(further: &[&str]) -> Option<(World, Confined)> {
 }
 
 fn host_world_of(agent: &Path, further: &[&str]) -> Option<World> {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return None;
     }
     let flags = flags();
@@ -81,15 +80,7 @@ fn host_world_of(agent: &Path, further: &[&str]) -> Option<World> {
 }
 
 fn are_listed() -> bool {
-    let unlisted = [Transport::Udp, Transport::Tcp]
-        .into_iter()
-        .find_map(|transport| Some((transport, unlisted(transport)?)));
-    if let Some((transport, why)) = &unlisted {
-        eprintln!(
-            "skipped: this kernel does not list {transport} sockets with what they remember: {why}"
-        );
-    }
-    unlisted.is_none()
+    kernel_has(&[Transport::Udp, Transport::Tcp].map(Ability::Listed))
 }
 
 /// A connected UDP socket of a process on the node.

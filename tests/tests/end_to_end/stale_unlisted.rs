@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::json;
-use shunt_tests::{Failure, Transport, is_root, unlisted, wait_until};
+use shunt_tests::{Ability, Failure, Transport, has_root, kernel_has, wait_until};
 use tempfile::TempDir;
 
 use crate::{
@@ -37,12 +37,10 @@ fn without_btf(folder: &Path) -> PathBuf {
 
 #[test]
 fn an_agent_that_cannot_list_udp_sockets_says_so_and_ends_those_of_tcp() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
-    if let Some(why) = unlisted(Transport::Tcp) {
-        eprintln!("skipped: this kernel does not list TCP sockets with what they remember: {why}");
+    if !kernel_has(&[Ability::Listed(Transport::Tcp)]) {
         return;
     }
     let folder = TempDir::new().unwrap();

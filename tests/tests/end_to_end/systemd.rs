@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use shunt_skip::skip;
 use shunt_tests::{Cgroup, Transport, wait_until};
 use tempfile::TempDir;
 
@@ -24,12 +25,12 @@ const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/systemd");
 /// Time that systemd may take to do something.
 const SOON: Duration = Duration::from_mins(1);
 
-/// Returns whether there is no systemd of the kind that the test starts, with a message.
+/// Returns whether there is no systemd of the kind that the test starts; skips the test then.
 fn is_missing() -> bool {
     let is_there = Path::new("/usr/lib/systemd/systemd").exists()
         && fs::symlink_metadata("/bin").is_ok_and(|bin| bin.is_symlink());
     if !is_there {
-        eprintln!("skipped: needs systemd below /usr (Debian's package `systemd`)");
+        skip("needs systemd below /usr (Debian's package `systemd`)");
     }
     !is_there
 }

@@ -8,7 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_tests::{
-    Connection, Continuous, Namespace, PinDir, Sandbox, Target, Transport, addresses, is_root,
+    Connection, Continuous, Namespace, PinDir, Sandbox, Target, Transport, addresses, has_program,
+    has_root,
     rulesets::{self, iptables, nftables},
     wait_until,
 };
@@ -64,10 +65,9 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// `None`, with a word about it, without root or the tool.
+    /// Skips the test without root or the tool.
     pub(crate) fn new(transport: Transport, tool: &str) -> Option<Self> {
-        if !is_root() || shunt_tests::run(tool, &["--version"]).is_err() {
-            eprintln!("skipped: needs root and {tool}");
+        if !has_root() || !has_program(tool) {
             return None;
         }
         let mut sandbox = Sandbox::new().unwrap();

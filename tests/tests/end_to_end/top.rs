@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Target, Transport, terminal_svg, wait_until};
+use shunt_tests::{Target, Transport, has_program, terminal_svg, wait_until};
 
 use crate::{
     service::Service,
@@ -25,11 +25,10 @@ struct Screen {
 }
 
 impl Screen {
-    /// Of this size, at the agent's socket; `None`, with a word about it, without tmux.
+    /// Of this size, at the agent's socket; skips the test without tmux.
     fn open(world: &World, (columns, lines): (u16, u16), environment: &str) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        if Command::new("tmux").arg("-V").output().is_err() {
-            eprintln!("skipped: needs tmux");
+        if !has_program("tmux") {
             return None;
         }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

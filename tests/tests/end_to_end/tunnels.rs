@@ -2,13 +2,15 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use shunt_tests::{Namespace, Sandbox, addresses::v6, has_ipv6, run, wait_until};
+use shunt_tests::{
+    Ability, Device, Namespace, Sandbox, addresses::v6, has_program, kernel_has, wait_until,
+};
 
 use crate::{
     interfaces::{frontend_interfaces, shown},
     tun::Tun,
     world::World,
-    xdp_devices::{has_devices, served_by_tc},
+    xdp_devices::served_by_tc,
 };
 
 /// Addresses of the tunnel's ends, at the node and outside.
@@ -27,15 +29,15 @@ const KEYS: &str = "aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f101
 type End<'a> = (&'a Namespace, IpAddr, IpAddr);
 
 /// Serves clients behind a tunnel between these addresses, both ends of which `make` makes.
-fn served(ends: [IpAddr; 2], make: impl Fn([End<'_>; 2]) -> bool) {
+fn served(needs: &[Ability], ends: [IpAddr; 2], make: impl Fn([End<'_>; 2])) {
     let [node, outside] = ends;
     let tunnel = |sandbox: &Sandbox| {
         make([
             (sandbox.node(), node, outside),
             (sandbox.outside(), outside, node),
-        ])
+        ]);
     };
-    served_by_tc(tunnel, [TUNNEL, TUNNEL]);
+    served_by_tc(needs, tunnel, [TUNNEL, TUNNEL]);
 }
 
 fn ends() -> [IpAddr; 2] {
@@ -43,65 +45,81 @@ fn ends() -> [IpAddr; 2] {
 }
 
 /// Serves clients behind a tunnel that `commands` make at each end, with its addresses in place of `LOCAL` and `REMOTE`.
-fn served_by_commands(ends: [IpAddr; 2], commands: &str) {
-    served(ends, |both| {
-        both.into_iter().all(|(end, local, remote)| {
+fn served_by_commands(needs: &[Ability], ends: [IpAddr; 2], commands: &str) {
+    served(needs, ends, |both| {
+        for (end, local, remote) in both {
             let commands = commands.replace("LOCAL", &local.to_string());
-            has_devices(end, &commands.replace("REMOTE", &remote.to_string()))
-        })
+            let commands = commands.replace("REMOTE", &remote.to_string());
+            end.configure(&commands).unwrap();
+        }
     });
 }
 
 /// As [`served_by_commands`], for a tunnel in IPv4 or IPv6 that is made by its kind and settings alone.
-fn served_by(ends: [IpAddr; 2], settings: &str) {
-    served_by_commands(ends, &format!("link add {TUNNEL} type {settings}\n"));
+fn served_by(device: Device, ends: [IpAddr; 2], settings: &str) {
+    let commands = format!("link add {TUNNEL} type {settings}\n");
+    served_by_commands(&[Ability::Device(device)], ends, &commands);
 }
 
 /// As [`served_by`], for a tunnel in IPv6.
-fn served_in_v6(settings: &str) {
-    if has_ipv6() {
-        served_by(ends().map(v6), settings);
+fn served_in_v6(device: Device, settings: &str) {
+    if kernel_has(&[Ability::Ipv6]) {
+        served_by(device, ends().map(v6), settings);
     }
 }
 
 #[test]
 fn clients_behind_ipip_are_served() {
-    served_by(ends(), "ipip local LOCAL remote REMOTE");
+    served_by(Device::Ipip, ends(), "ipip local LOCAL remote REMOTE");
 }
 
 #[test]
 fn clients_behind_sit_are_served() {
-    served_by(ends(), "sit mode any local LOCAL remote REMOTE");
+    served_by(
+        Device::Sit,
+        ends(),
+        "sit mode any local LOCAL remote REMOTE",
+    );
 }
 
 #[test]
 fn clients_behind_ip6tnl_are_served() {
-    served_in_v6("ip6tnl mode any local LOCAL remote REMOTE encaplimit none");
+    served_in_v6(
+        Device::Ip6tnl,
+        "ip6tnl mode any local LOCAL remote REMOTE encaplimit none",
+    );
 }
 
 #[test]
 fn clients_behind_gre_are_served() {
-    served_by(ends(), "gre local LOCAL remote REMOTE");
+    served_by(Device::Gre, ends(), "gre local LOCAL remote REMOTE");
 }
 
 #[test]
 fn clients_behind_ip6gre_are_served() {
-    served_in_v6("ip6gre local LOCAL remote REMOTE encaplimit none");
+    served_in_v6(
+        Device::Ip6gre,
+        "ip6gre local LOCAL remote REMOTE encaplimit none",
+    );
 }
 
 #[test]
 fn clients_behind_gretap_are_served() {
-    served_by(ends(), "gretap local LOCAL remote REMOTE");
+    served_by(Device::Gretap, ends(), "gretap local LOCAL remote REMOTE");
 }
 
 #[test]
 fn clients_behind_vxlan_are_served() {
-    served_by(ends(), "vxlan id 7 local LOCAL remote REMOTE dstport 4789");
+    served_by(
+        Device::Vxlan,
+        ends(),
+        "vxlan id 7 local LOCAL remote REMOTE dstport 4789",
+    );
 }
 
 #[test]
 fn clients_behind_geneve_are_served() {
-    served_by(ends(), "geneve id 7 remote REMOTE");
+    served_by(Device::Geneve, ends(), "geneve id 7 remote REMOTE");
 }
 
 /// Returns the states and policies of an IPsec tunnel, with these selectors of each.
@@ -131,22 +149,25 @@ fn ipsec([of_states, of_policies]: [&str; 2]) -> String {
 #[test]
 fn clients_behind_vti_are_served() {
     let link = format!("link add {TUNNEL} type vti local LOCAL remote REMOTE key 7\n");
-    served_by_commands(ends(), &(link + &ipsec(["", "mark 7"])));
+    let needs = [Ability::Device(Device::Vti), Ability::Ipsec];
+    served_by_commands(&needs, ends(), &(link + &ipsec(["", "mark 7"])));
 }
 
 #[test]
 fn clients_behind_an_xfrm_interface_are_served() {
     let link = format!("link add {TUNNEL} type xfrm dev eth0 if_id 7\n");
-    served_by_commands(ends(), &(link + &ipsec(["if_id 7", "if_id 7"])));
+    let needs = [Ability::Device(Device::Xfrm), Ability::Ipsec];
+    let commands = link + &ipsec(["if_id 7", "if_id 7"]);
+    served_by_commands(&needs, ends(), &commands);
 }
 
 #[test]
 fn clients_behind_wireguard_are_served() {
-    if run("wg", &["--version"]).is_err() {
-        eprintln!("skipped: needs wg of wireguard-tools");
+    let needs = [Ability::Device(Device::Wireguard)];
+    if !kernel_has(&needs) || !has_program("wg") {
         return;
     }
-    served(ends(), |both| {
+    served(&needs, ends(), |both| {
         let keys = both.map(|(end, ..)| {
             let key = end.run_with_input("wg", &["genkey"], "").unwrap();
             let public = end.run_with_input("wg", &["pubkey"], &key).unwrap();
@@ -154,29 +175,26 @@ fn clients_behind_wireguard_are_served() {
         });
         let peers = [&keys[1].1, &keys[0].1];
         let ends = both.into_iter().zip(&keys).zip(peers);
-        ends.into_iter()
-            .all(|(((end, _, remote), (key, _)), peer)| {
-                if !has_devices(end, &format!("link add {TUNNEL} type wireguard\n")) {
-                    return false;
-                }
-                let endpoint = format!("{remote}:51820");
-                let set = [
-                    "set",
-                    TUNNEL,
-                    "listen-port",
-                    "51820",
-                    "private-key",
-                    "/dev/stdin",
-                    "peer",
-                    peer,
-                    "allowed-ips",
-                    "0.0.0.0/0",
-                    "endpoint",
-                    &endpoint,
-                ];
-                end.run_with_input("wg", &set, key).unwrap();
-                true
-            })
+        for (((end, _, remote), (key, _)), peer) in ends {
+            let link = format!("link add {TUNNEL} type wireguard\n");
+            end.configure(&link).unwrap();
+            let endpoint = format!("{remote}:51820");
+            let set = [
+                "set",
+                TUNNEL,
+                "listen-port",
+                "51820",
+                "private-key",
+                "/dev/stdin",
+                "peer",
+                peer,
+                "allowed-ips",
+                "0.0.0.0/0",
+                "endpoint",
+                &endpoint,
+            ];
+            end.run_with_input("wg", &set, key).unwrap();
+        }
     });
 }
 
@@ -189,35 +207,22 @@ fn reason_of(world: &World, name: &str, state: &str) -> String {
     shown["reason"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Settings of GRE tunnels of the node, and whether their packets begin with the tunnel's own header.
-fn gre_tunnels() -> Vec<(String, bool)> {
-    let [local, _] = ENDS;
-    let mut tunnels = vec![
-        (format!("gre local {local} key 7"), true),
-        (format!("gre local {local} remote 224.0.0.77 key 8"), true),
-        ("gre external".to_owned(), false),
-    ];
-    if has_ipv6() {
-        let local = v6(ends()[0]);
-        tunnels.push((format!("ip6gre local {local} key 7"), true));
-        tunnels.push(("ip6gre external".to_owned(), false));
+/// Adds tunnels with these settings to the node. Those whose packets begin with the tunnel's own header have to be
+/// refused with the reason.
+fn refused_with_the_reason(needs: &[Ability], tunnels: &[(String, bool)]) {
+    if !kernel_has(needs) {
+        return;
     }
-    tunnels
-}
-
-#[test]
-fn gre_whose_packets_begin_with_its_own_header_is_refused_with_the_reason() {
     let Some(mut world) = World::new() else {
         return;
     };
-    let mut tunnels = Vec::new();
-    for (number, (settings, is_refused)) in gre_tunnels().into_iter().enumerate() {
+    let add = |(number, (settings, is_refused)): (usize, &(String, bool))| {
         let name = format!("tunnel{number}");
         let add = format!("link add {name} type {settings}\n");
-        if has_devices(world.sandbox.node(), &add) {
-            tunnels.push((name, is_refused));
-        }
-    }
+        world.sandbox.node().configure(&add).unwrap();
+        (name, *is_refused)
+    };
+    let tunnels: Vec<_> = tunnels.iter().enumerate().map(add).collect();
     world.apply(&frontend_interfaces(&["auto"]));
     for (name, is_refused) in tunnels {
         if is_refused {
@@ -230,6 +235,28 @@ fn gre_whose_packets_begin_with_its_own_header_is_refused_with_the_reason() {
         let is_explained = reason.contains("GRE without a remote");
         assert_eq!(is_explained, is_refused, "{name}: {reason}");
     }
+}
+
+#[test]
+fn gre_whose_packets_begin_with_its_own_header_is_refused_with_the_reason() {
+    let [local, _] = ENDS;
+    let tunnels = [
+        (format!("gre local {local} key 7"), true),
+        (format!("gre local {local} remote 224.0.0.77 key 8"), true),
+        ("gre external".to_owned(), false),
+    ];
+    refused_with_the_reason(&[Ability::Device(Device::Gre)], &tunnels);
+}
+
+#[test]
+fn ip6gre_whose_packets_begin_with_its_own_header_is_refused_with_the_reason() {
+    let local = v6(ends()[0]);
+    let tunnels = [
+        (format!("ip6gre local {local} key 7"), true),
+        ("ip6gre external".to_owned(), false),
+    ];
+    let needs = [Ability::Ipv6, Ability::Device(Device::Ip6gre)];
+    refused_with_the_reason(&needs, &tunnels);
 }
 
 /// The link type alone needs no kernel with that tunnel: a tun interface takes any.

@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 use aya::maps::{Array, Map, MapData, PerCpuArray};
 use serde_json::{Value, json};
 use shunt_common::{Counter, registry::STATE_LAYOUT};
-use shunt_tests::{Cgroup, Continuous, Namespace, PinDir, Transport, addresses, is_root};
+use shunt_skip::skip;
+use shunt_tests::{Cgroup, Continuous, Namespace, PinDir, Transport, addresses, has_root};
 
 use crate::{
     flows::Flows,
@@ -27,11 +28,13 @@ pub(crate) const KEPT: [&str; 4] = ["FRONTENDS_V4", "CELLS_V6", "BACKENDS_V4", "
 /// The names of maps that versions without scratch pinned.
 const SCRATCH: [&str; 3] = ["SEARCHES_V4", "ARRIVALS_V6", "LOOKUPS"];
 
-/// The agent of another version that this variable names.
+/// Returns the agent of another version that this variable names; skips the test if there is none.
 pub(crate) fn other_version(variable: &str) -> Option<PathBuf> {
     let path = env::var_os(variable).map(PathBuf::from);
     if path.is_none() {
-        eprintln!("skipped: {variable} names no agent; `cargo xtask test` builds one");
+        skip(&format!(
+            "{variable} names no agent, which `cargo xtask test` builds"
+        ));
     }
     path
 }
@@ -376,7 +379,7 @@ fn connections_in_every_state_go_on_over_an_upgrade_and_back() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    if !is_root() || !has_ethtool() {
+    if !has_root() || !has_ethtool() {
         return;
     }
     let cgroup = Cgroup::new().unwrap();

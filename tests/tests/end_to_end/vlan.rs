@@ -1,11 +1,11 @@
 //! Packets that came by a VLAN: their tag is off, and before Linux 6.2 the kernel leaves its number standing.
 
-use shunt_tests::{Sandbox, Transport};
+use shunt_tests::{Ability, Device, Sandbox, Transport, kernel_has};
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
     world::all_answered,
-    xdp_devices::{has_devices, has_vlan, served_by_tc},
+    xdp_devices::{add_vlan, served_by_tc},
 };
 
 /// The nodes' addresses in VLAN 5.
@@ -14,7 +14,8 @@ const NODE2: &str = "192.168.17.20";
 
 #[test]
 fn clients_behind_a_vlan_device_are_served_by_tc() {
-    served_by_tc(has_vlan, ["eth0.5", "eth0.5"]);
+    let needs = [Ability::Device(Device::Vlan)];
+    served_by_tc(&needs, add_vlan, ["eth0.5", "eth0.5"]);
 }
 
 /// A bridge takes the tag off what goes up to its own interface.
@@ -29,13 +30,17 @@ fn clients_behind_a_bridge_of_a_vlan_are_served() {
              link set port0 up\n",
             outside.name()
         );
-        has_devices(node, &bridge)
+        node.configure(&bridge).unwrap();
     };
-    served_by_tc(bridge, ["br0", "port0"]);
+    let needs = [Ability::Device(Device::FilteringBridge)];
+    served_by_tc(&needs, bridge, ["br0", "port0"]);
 }
 
 #[test]
 fn a_pod_has_replies_of_a_backend_behind_a_vlan_device() {
+    if !kernel_has(&[Ability::Device(Device::Vlan)]) {
+        return;
+    }
     let Some(mut world) = world_with_flags(&["--xdp=off"]) else {
         return;
     };
@@ -56,11 +61,10 @@ fn a_pod_has_replies_of_a_backend_behind_a_vlan_device() {
             ["10.1.1.0/24", "fd00:10:1:1::/64"],
         ),
     ] {
-        let vlan = format!("link add link {device} name {device}.5 type vlan id 5\n");
-        if !has_devices(end, &vlan) {
-            return;
-        }
-        let mut commands = format!("link set {device}.5 up\n");
+        let mut commands = format!(
+            "link add link {device} name {device}.5 type vlan id 5\n\
+             link set {device}.5 up\n"
+        );
         for (family, pods) in Family::BOTH.into_iter().zip(pods) {
             let [own, other] = [own, other].map(|ip| family.of(ip.parse().unwrap()));
             let (length, nodad) = match family {

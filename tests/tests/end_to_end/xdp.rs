@@ -2,7 +2,7 @@
 //! ends checksums are whole and packets come one by one, as they do from a wire.
 
 use serde_json::Value;
-use shunt_tests::{Agent, Namespace, Transport, run};
+use shunt_tests::{Agent, Namespace, Transport, has_program, run};
 
 use crate::{
     command::shunt_at,
@@ -41,13 +41,9 @@ pub(crate) fn world(mode: &str, transport: Transport) -> Option<(World, Service)
     Some((world, service))
 }
 
-/// Returns whether ends of pairs can be made like those of wires; prints a message if not.
+/// Returns whether ends of pairs can be made like those of wires; skips the test if not.
 pub(crate) fn has_ethtool() -> bool {
-    let has = run("ethtool", &["--version"]).is_ok();
-    if !has {
-        eprintln!("skipped: needs ethtool");
-    }
-    has
+    has_program("ethtool")
 }
 
 /// Has the far end of a pair send what a wire would bring, and take what a driver sends.

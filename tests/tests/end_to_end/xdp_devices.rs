@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use shunt_tests::{Namespace, Sandbox, Transport, run, wait_until};
+use shunt_tests::{Ability, Device, Namespace, Sandbox, Transport, kernel_has, run, wait_until};
 
 use crate::{
     service::Service,
@@ -18,28 +18,6 @@ const SOON: Duration = Duration::from_secs(5);
 /// Address of this node by its other uplink, and the clients' address there.
 const NODE_BY_OTHER: &str = "198.51.105.1";
 const OUTSIDE_BY_OTHER: &str = "198.51.105.50";
-
-/// Configures a namespace with devices of a kind that not every kernel has; prints a message if this one has not.
-pub(crate) fn has_devices(end: &Namespace, commands: &str) -> bool {
-    let is_lacking = |error: &str| {
-        [
-            "Unknown device type",
-            "Operation not supported",
-            // A transformation of IPsec.
-            "Protocol not supported",
-        ]
-        .iter()
-        .any(|answer| error.contains(answer))
-    };
-    match end.configure(commands) {
-        Ok(()) => true,
-        Err(error) if is_lacking(&format!("{error:#}")) => {
-            eprintln!("skipped: the kernel has no such device: {error:#}");
-            false
-        }
-        Err(error) => panic!("{error:#}"),
-    }
-}
 
 /// Has clients come by another uplink, which is called so at this node and outside.
 pub(crate) fn go_by_other(sandbox: &Sandbox, [here, there]: [&str; 2]) {
@@ -63,17 +41,19 @@ pub(crate) fn resync_with_other(service: &Service, here: &str) -> String {
 
 /// Serves clients who come by another uplink, which `devices` make at this node and outside, and whose backend
 /// is behind `eth1`; the kernel runs the program in these modes there, by `--xdp`. Returns how many packets got
-/// no further than the drivers.
+/// no further than the drivers. Skips the test if the kernel lacks what it `needs`.
 fn served(
-    devices: impl Fn(&Sandbox) -> bool,
+    needs: &[Ability],
+    devices: impl Fn(&Sandbox),
     [here, there]: [&str; 2],
     (mode, by_other, by_eth1): (&str, &str, &str),
 ) -> Option<u64> {
-    let (world, service) = world("off", Transport::Tcp)?;
-    let unattended = world.stopped();
-    if !devices(&unattended.sandbox) {
+    if !kernel_has(needs) {
         return None;
     }
+    let (world, service) = world("off", Transport::Tcp)?;
+    let unattended = world.stopped();
+    devices(&unattended.sandbox);
     go_by_other(&unattended.sandbox, [here, there]);
     let [mode, other] = [format!("--xdp={mode}"), format!("--xdp-interface={here}")];
     let mut world: World = unattended.start(&[&mode, "--xdp-interface=eth1", &other]);
@@ -89,14 +69,19 @@ fn served(
 }
 
 /// Serves the same clients by TC alone.
-pub(crate) fn served_by_tc(devices: impl Fn(&Sandbox) -> bool, [here, there]: [&str; 2]) {
+pub(crate) fn served_by_tc(
+    needs: &[Ability],
+    devices: impl Fn(&Sandbox),
+    [here, there]: [&str; 2],
+) {
+    if !kernel_has(needs) {
+        return;
+    }
     let Some((world, service)) = world("off", Transport::Tcp) else {
         return;
     };
     let unattended = world.stopped();
-    if !devices(&unattended.sandbox) {
-        return;
-    }
+    devices(&unattended.sandbox);
     go_by_other(&unattended.sandbox, [here, there]);
     let mut world: World = unattended.start(&["--xdp=off"]);
     world.apply(&resync_with_other(&service, here));
@@ -106,25 +91,28 @@ pub(crate) fn served_by_tc(devices: impl Fn(&Sandbox) -> bool, [here, there]: [&
 
 /// Devices on top of `eth0` cannot run the program in a driver. What a driver hands to one is lost: so beside
 /// one that can, TC does all of theirs.
-fn without_a_driver(devices: impl Fn(&Sandbox) -> bool, names: [&str; 2]) {
+fn without_a_driver(device: Device, devices: impl Fn(&Sandbox), names: [&str; 2]) {
+    let needs = [Ability::Device(device)];
     let beside_native = ("auto", "generic", "native");
-    if let Some(taken) = served(&devices, names, beside_native) {
+    if let Some(taken) = served(&needs, &devices, names, beside_native) {
         assert_eq!(taken, 0, "packets that a driver would hand there are lost");
     }
-    if let Some(taken) = served(&devices, names, ("generic", "generic", "generic")) {
+    if let Some(taken) = served(&needs, &devices, names, ("generic", "generic", "generic")) {
         assert!(taken >= u64::from(4 * TIMES), "{taken}");
     }
 }
 
 /// Adds to both ends of `eth0` a device for VLAN 5.
-pub(crate) fn has_vlan(sandbox: &Sandbox) -> bool {
+pub(crate) fn add_vlan(sandbox: &Sandbox) {
     let vlan = "link add link eth0 name eth0.5 type vlan id 5\n";
-    has_devices(sandbox.node(), vlan) && has_devices(sandbox.outside(), vlan)
+    for end in [sandbox.node(), sandbox.outside()] {
+        end.configure(vlan).unwrap();
+    }
 }
 
 #[test]
 fn clients_behind_a_vlan_device_are_served_without_a_driver() {
-    without_a_driver(has_vlan, ["eth0.5", "eth0.5"]);
+    without_a_driver(Device::Vlan, add_vlan, ["eth0.5", "eth0.5"]);
 }
 
 /// Switches a feature of an interface by ethtool(8).
@@ -145,6 +133,9 @@ fn await_state(world: &World, state: &str) -> String {
 
 #[test]
 fn an_uplink_that_takes_the_tags_of_a_vlan_off_leaves_all_to_tc() {
+    if !kernel_has(&[Ability::Device(Device::Vlan)]) {
+        return;
+    }
     let Some((world, service)) = world("off", Transport::Tcp) else {
         return;
     };
@@ -152,9 +143,7 @@ fn an_uplink_that_takes_the_tags_of_a_vlan_off_leaves_all_to_tc() {
     let mut world: World = world.stopped().start(&flags);
     world.apply(&resync_with(&[service.json()]));
     await_state(&world, "native");
-    if !has_vlan(&world.sandbox) {
-        return;
-    }
+    add_vlan(&world.sandbox);
     let node = world.sandbox.node();
     let reason = await_state(&world, "failed");
     let named = ["frames of eth0.5 come", "`ethtool -K eth0 rxvlan off`"];
@@ -188,7 +177,8 @@ fn an_uplink_that_takes_the_tags_of_a_vlan_off_leaves_all_to_tc() {
 fn clients_behind_a_macvlan_device_are_served_without_a_driver() {
     let macvlan = "link add link eth0 name mac0 type macvlan mode bridge\n";
     without_a_driver(
-        |sandbox| has_devices(sandbox.node(), macvlan),
+        Device::Macvlan,
+        |sandbox| sandbox.node().configure(macvlan).unwrap(),
         ["mac0", "eth0"],
     );
 }
@@ -198,8 +188,8 @@ fn a_bond_has_the_program_in_the_drivers_of_its_ports() {
     let bond = |sandbox: &Sandbox| {
         let (node, outside) = (sandbox.node(), sandbox.outside());
         let bond = "link add bond0 type bond mode active-backup miimon 100\n";
-        if !has_devices(node, bond) || !has_devices(outside, bond) {
-            return false;
+        for end in [node, outside] {
+            end.configure(bond).unwrap();
         }
         for port in ["port0", "port1"] {
             let pair = format!(
@@ -213,9 +203,14 @@ fn a_bond_has_the_program_in_the_drivers_of_its_ports() {
             }
             as_from_a_wire(outside, port);
         }
-        true
     };
-    served(bond, ["bond0", "bond0"], ("auto", "native", "native"));
+    let needs = [Ability::Device(Device::Bond)];
+    served(
+        &needs,
+        bond,
+        ["bond0", "bond0"],
+        ("auto", "native", "native"),
+    );
 }
 
 #[test]

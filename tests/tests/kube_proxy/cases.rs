@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use shunt_kubernetes::{EndpointSlice, Service};
 use shunt_model::{FrontendKey, Protocol};
+use shunt_skip::skip;
 
 /// A state of a cluster, and flows on one of its nodes.
 #[derive(Deserialize)]
@@ -73,7 +74,7 @@ pub(crate) struct Flow {
 /// All cases; `None`, with a message, if their place is not set.
 pub(crate) fn cases() -> Option<Vec<Case>> {
     let Some(folder) = env::var_os("SHUNT_CASES") else {
-        eprintln!("skipped: SHUNT_CASES does not name the folder of recorded cases");
+        skip("SHUNT_CASES names no folder of recorded cases");
         return None;
     };
     let text = fs::read_to_string(Path::new(&folder).join("kube-proxy-flows.json")).unwrap();

@@ -13,7 +13,7 @@ use shunt_datapath::{
 };
 use shunt_model::Protocol;
 use shunt_runtime::Agent;
-use shunt_tests::is_root;
+use shunt_tests::has_root;
 
 use crate::{
     cases::{Case, Config, Flow, cases},
@@ -177,8 +177,7 @@ fn the_kernel_programs_send_flows_where_kube_proxy_does() {
     let Some(cases) = cases() else {
         return;
     };
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let mut nodes = BTreeMap::<Settings<'_>, Vec<&Case>>::new();

@@ -12,7 +12,7 @@ use nix::{errno::Errno, sys::stat::fstat};
 use shunt_datapath::{Datapath, DatapathOptions, GuardOptions, SocketLb, SocketOptions};
 use shunt_model::Protocol;
 use shunt_runtime::Agent;
-use shunt_tests::{is_root, own_cgroup};
+use shunt_tests::{has_root, own_cgroup};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
@@ -134,8 +134,7 @@ fn the_socket_hooks_connect_processes_of_the_node_as_kube_proxy_does() {
     let Some(cases) = cases() else {
         return;
     };
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let (mut recorded, mut model) = (Report::default(), Report::default());

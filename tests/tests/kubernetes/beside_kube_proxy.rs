@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use serde_json::Value;
 use shunt_tests::{
-    ApiServer, Sandbox, Transport, addresses,
+    ApiServer, Sandbox, Transport, addresses, has_program,
     rulesets::{Node, Service, nftables},
 };
 
@@ -56,8 +56,7 @@ fn prepare(sandbox: &Sandbox, server: &ApiServer) {
 }
 
 fn beside(flags: &[&str]) -> Option<World> {
-    if shunt_tests::run("nft", &["--version"]).is_err() {
-        eprintln!("skipped: needs nft");
+    if !has_program("nft") {
         return None;
     }
     let flags = [&["--service-proxy-name", "shunt"], flags].concat();

@@ -4,7 +4,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
@@ -17,7 +16,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 use shunt_tests::{
-    ApiServer, Cgroup, Namespace, Sandbox, addresses, http_get, is_root, wait_until,
+    ApiServer, Cgroup, Namespace, Sandbox, addresses, has_program, has_root, http_get, wait_until,
 };
 
 use crate::{
@@ -46,10 +45,9 @@ struct Kubelet {
 }
 
 impl Kubelet {
-    /// `None`, with a word about it, without root, runc or an image.
+    /// Skips the test without root, runc or an image.
     fn new() -> Option<Self> {
-        if !is_root() || Command::new("runc").arg("--version").output().is_err() {
-            eprintln!("skipped: needs root and runc");
+        if !has_root() || !has_program("runc") {
             return None;
         }
         let image = image()?;

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_tests::{
-    ApiServer, Controller, Faults, Namespace, agent_binary, http_get, is_root, wait_until,
+    ApiServer, Controller, Faults, Namespace, agent_binary, has_root, http_get, wait_until,
 };
 
 use crate::{
@@ -41,8 +41,7 @@ pub(crate) struct Candidate {
 impl Cluster {
     /// `None`, with a word about it, without root.
     pub(crate) fn new(role: &str) -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: needs root");
+        if !has_root() {
             return None;
         }
         let node = Namespace::new(0, role).unwrap();

@@ -4,7 +4,7 @@ use std::{env, fs, process::id};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::json;
-use shunt_tests::{PinDir, Sandbox, agent_binary, is_root};
+use shunt_tests::{PinDir, Sandbox, agent_binary, has_root};
 
 use crate::manifests::{rendered, the_only};
 
@@ -17,8 +17,7 @@ fn setting(sandbox: &Sandbox, name: &str) -> String {
 
 #[test]
 fn the_kernel_is_set_as_the_configuration_asks_for() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{ApiServer, PinDir, Sandbox, addresses, http_get, is_root, wait_until};
+use shunt_tests::{ApiServer, PinDir, Sandbox, addresses, has_root, http_get, wait_until};
 
 use crate::{
     objects::{and, node, ready, service, slice},
@@ -83,8 +83,7 @@ fn the_agent_ends_when_its_node_has_other_ranges() {
 
 #[test]
 fn health_is_answered_while_the_ranges_are_waited_for() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let sandbox = Sandbox::new().unwrap();

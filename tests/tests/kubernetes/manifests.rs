@@ -18,6 +18,7 @@ use k8s_openapi::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use shunt_skip::skip;
 
 /// All folders that are applied as they are, and how many objects they have.
 const FOLDERS: [(&str, usize); 7] = [
@@ -49,7 +50,7 @@ fn rendered_at(folder: &Path) -> Option<Vec<Value>> {
         .arg(folder)
         .output()
     else {
-        eprintln!("skipped: needs kubectl");
+        skip("needs kubectl");
         return None;
     };
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -8,13 +8,14 @@ use std::{
 };
 
 use serde_json::Value;
+use shunt_skip::skip;
 use shunt_tests::run;
 
-/// The image's layout, if there is one to test.
+/// Returns the image's layout; skips the test if there is no image.
 pub(crate) fn image() -> Option<PathBuf> {
     let image = env::var_os("SHUNT_IMAGE").map(PathBuf::from);
     if image.is_none() {
-        eprintln!("skipped: SHUNT_IMAGE does not say where the image is");
+        skip("SHUNT_IMAGE names no image, which `cargo xtask test` makes");
     }
     image
 }

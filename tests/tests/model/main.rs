@@ -115,8 +115,7 @@ fn rng(seed: u64, round: u64) -> TestRng {
 /// Runs in a namespace with routes, so that the programs can forward; the frames come in by its
 /// loopback.
 fn with_routes(role: &str, run: impl FnOnce() + Send) {
-    if !shunt_tests::is_root() {
-        eprintln!("skipped: needs root");
+    if !shunt_tests::has_root() {
         return;
     }
     let network = Namespace::new(0, role).unwrap();

@@ -1,7 +1,7 @@
 //! The rulesets in a kernel: `nft` and `iptables-restore` take them, and a change after them.
 
 use shunt_tests::{
-    Namespace, Transport, is_root,
+    Namespace, Transport, has_program, has_root,
     rulesets::{iptables, nftables},
 };
 
@@ -9,12 +9,10 @@ use crate::{node, service};
 
 /// A namespace of this role, unless this is not root or the tool is not there.
 fn namespace(role: &str, tool: &str) -> Option<Namespace> {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return None;
     }
-    if shunt_tests::run(tool, &["--version"]).is_err() {
-        eprintln!("skipped: needs {tool}");
+    if !has_program(tool) {
         return None;
     }
     Some(Namespace::new(0, role).unwrap())

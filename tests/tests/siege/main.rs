@@ -12,7 +12,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use shunt_tests::{agent_binary, by_length, is_root, wait_until};
+use shunt_tests::{agent_binary, by_length, has_root, wait_until};
 
 /// The sieges of this file wait for each other: one takes a good part of the machine.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -45,8 +45,7 @@ fn remains(pid: u32) -> Vec<String> {
 }
 
 fn every_client_is_served(arguments: &[&str]) {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let _alone = ONE.lock();
@@ -73,8 +72,7 @@ fn honest_clients_are_served_in_a_siege_of_ipv6() {
 
 #[test]
 fn a_siege_sees_who_is_not_served() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let _alone = ONE.lock();
@@ -100,8 +98,7 @@ fn a_siege_sees_who_is_not_served() {
 
 #[test]
 fn a_siege_that_is_stopped_leaves_nothing() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !has_root() {
         return;
     }
     let _alone = ONE.lock();

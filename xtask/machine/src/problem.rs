@@ -176,6 +176,7 @@ mod tests {
     use std::{env, path::Path, process::Command};
 
     use nix::unistd::geteuid;
+    use shunt_skip::skip;
 
     use super::*;
 
@@ -339,7 +340,7 @@ mod tests {
     /// Returns the problems that a child finds, which `command` starts.
     fn problems_of(command: &[&str]) -> Option<Vec<String>> {
         if !geteuid().is_root() {
-            eprintln!("skipped: needs root");
+            skip("needs root");
             return None;
         }
         let (program, arguments) = command.split_first()?;
@@ -350,7 +351,7 @@ mod tests {
             .arg("problem::tests::show_problems")
             .output();
         let Ok(child) = child else {
-            eprintln!("skipped: needs {program}");
+            skip(&format!("needs {program}"));
             return None;
         };
         assert!(child.status.success(), "{child:?}");

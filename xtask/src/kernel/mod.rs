@@ -60,7 +60,7 @@ fn test(store: &Store, binaries: &Binaries, version: &str, filters: &[String]) -
         initramfs: &initramfs,
         console: &folder.join("console.log"),
     };
-    let mut report = Report::new(&kernel.release);
+    let mut report = Report::new(&kernel.release, version);
     eprintln!("{}: starting", kernel.release);
     let accelerator = machine.run(LIMIT, |line| {
         println!("{line}");

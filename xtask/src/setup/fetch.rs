@@ -147,6 +147,8 @@ impl Sum {
 mod tests {
     use std::env;
 
+    use shunt_skip::skip;
+
     use super::*;
 
     /// `printf hello | sha256sum`
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn the_next_place_is_tried_until_one_has_the_right_file() {
         if process::output(Command::new("curl").arg("--version")).is_err() {
-            eprintln!("skipped: needs curl, which fetches from files");
+            skip("needs curl, which fetches from files");
             return;
         }
         let folder = folder("places");

@@ -55,6 +55,13 @@ const OFFLOADS: [Tool; 1] = [Tool {
     packages: Packages::same("ethtool"),
 }];
 
+/// With this, a tunnel of WireGuard gets its keys.
+const TUNNELS: [Tool; 1] = [Tool {
+    program: "wg",
+    version: "--version",
+    packages: Packages::same("wireguard-tools"),
+}];
+
 /// With these, a container of the image is run with the settings of the manifests.
 const CONTAINERS: [Tool; 2] = [
     Tool {
@@ -140,12 +147,12 @@ pub(super) fn ensure(needs: Needs) -> Result<()> {
         Needs::Network => require(&[IP]),
         Needs::Kernels => {
             require(&[IP])?;
-            want(&[&RULES[..], &OFFLOADS]);
+            want(&[&RULES[..], &OFFLOADS, &TUNNELS]);
             Ok(())
         }
         Needs::Test => {
             require(&[IP])?;
-            want(&[&RULES[..], &CONTAINERS, &OFFLOADS, &CLIENTS]);
+            want(&[&RULES[..], &CONTAINERS, &OFFLOADS, &TUNNELS, &CLIENTS]);
             Ok(())
         }
         Needs::Bench => {

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all tests, or those that need no root.
 
+mod audit;
 mod binaries;
 mod changed;
 mod load;
@@ -23,7 +24,7 @@ use self::changed::Reach;
 use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 17] = [
+const QUICK: [&str; 18] = [
     "shunt",
     "shunt-api",
     "shunt-catalog",
@@ -37,6 +38,7 @@ const QUICK: [&str; 17] = [
     "shunt-model",
     "shunt-runtime",
     "shunt-serve",
+    "shunt-skip",
     "shunt-source",
     "shunt-toolchain",
     "shunt-trace",
@@ -99,8 +101,10 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         Some(revision) => Some(Reach::since(&root, revision)?),
         None => None,
     };
+    // Without root, most tests are left out in any case.
+    let is_audited = !quick && audit::is_due();
     let mut variables = Vec::new();
-    variables.extend(cases(&root));
+    variables.extend(cases(&root, is_audited)?);
     if *long {
         variables.push(("SHUNT_LONG", "1".into()));
     }
@@ -110,7 +114,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         selection.extend(QUICK.iter().flat_map(|package| ["--package", package]));
     } else {
         setup::ensure(setup::Needs::Test)?;
-        variables.extend(prepare(&root)?);
+        variables.extend(prepare(&root, is_audited)?);
     }
     let result = if rest.is_empty() {
         let suite = suite::Suite {
@@ -119,6 +123,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             jobs: *jobs,
             long: *long,
             as_root: !quick,
+            is_audited,
             reach,
         };
         suite.run(&selection)
@@ -140,38 +145,39 @@ pub(crate) fn main(args: &Args) -> Result<()> {
 
 /// Builds for the tests the agent, its image, and the agent of an earlier revision. Returns the variables
 /// that name them.
-fn prepare(root: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
+fn prepare(root: &Path, is_audited: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     let agent = build::quick(root)?.join("shunt");
     let layout = workspace::output("image")?.join("test");
     image::make(root, &agent, "shunt:test", &layout, TEST_IMAGE_BYTES)?;
     let mut variables = vec![("SHUNT_BIN", agent), ("SHUNT_IMAGE", layout)];
     match revision::agent(root, revision::UPGRADE_FROM)? {
         Some(earlier) => variables.push(("SHUNT_EARLIER_BIN", earlier)),
-        None => eprintln!(
-            "the tests of an upgrade are skipped: this clone's history has no commit {}",
-            revision::UPGRADE_FROM
-        ),
+        None => {
+            let from = revision::UPGRADE_FROM;
+            let reason = format!("an upgrade: this clone's history has no commit {from}");
+            audit::leave_out(&reason, is_audited)?;
+        }
     }
     Ok(variables)
 }
 
 /// Returns the variable that names the folder of kube-proxy's recorded cases, if it is not set and the
 /// folder is beside this checkout.
-fn cases(root: &Path) -> Option<(&'static str, PathBuf)> {
+fn cases(root: &Path, is_audited: bool) -> Result<Option<(&'static str, PathBuf)>> {
     const VARIABLE: &str = "SHUNT_CASES";
     if env::var_os(VARIABLE).is_some() {
-        return None;
+        return Ok(None);
     }
     let beside = root.join("../shared/cases");
     if beside.join("kube-proxy-flows.json").is_file() {
-        return Some((VARIABLE, beside));
+        return Ok(Some((VARIABLE, beside)));
     }
-    eprintln!(
-        "kube-proxy's recorded cases are skipped: {VARIABLE} does not name their folder, and there \
-         is no {}",
+    let reason = format!(
+        "kube-proxy's recorded cases: {VARIABLE} does not name their folder, and there is no {}",
         beside.display()
     );
-    None
+    audit::leave_out(&reason, is_audited)?;
+    Ok(None)
 }
 
 /// Parses a kernel version of two numbers.

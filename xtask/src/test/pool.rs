@@ -18,6 +18,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use shunt_skip::Skip;
 
 use super::{binaries::Binary, load};
 use crate::privilege;
@@ -38,6 +39,22 @@ pub(super) struct Case {
     pub(super) alone: bool,
 }
 
+impl Case {
+    /// Reads the skips of its tests from a file.
+    fn skips(&self, file: &Path) -> Result<Vec<Skip>> {
+        let skips =
+            shunt_skip::skips(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let named = |Skip { test, reason }| {
+            let test = match (&self.test, &self.binary.target) {
+                (Some(test), Some(target)) => format!("{target} {test}"),
+                _ => format!("{} {test}", self.binary.name),
+            };
+            Skip { test, reason }
+        };
+        Ok(skips.into_iter().map(named).collect())
+    }
+}
+
 /// The outcome of a case.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -47,6 +64,8 @@ pub(super) struct Outcome {
     pub(super) failure: Option<String>,
     pub(super) output: String,
     pub(super) log: PathBuf,
+    /// The tests that did nothing, as `binary module::test`.
+    pub(super) skips: Vec<Skip>,
 }
 
 /// A pool of processes that run cases.
@@ -121,11 +140,11 @@ impl Pool<'_> {
 
     fn outcome(&self, case: &Case) -> Outcome {
         let log = self.logs.join(file_name(&case.name));
+        let skipped = log.with_extension("skips");
         let start = Instant::now();
-        let failure = match self.execute(case, &log) {
-            Ok(failure) => failure,
-            Err(error) => Some(format!("{error:#}")),
-        };
+        let ran = self.execute(case, &log, &skipped);
+        let ran = ran.and_then(|failure| Ok((failure, case.skips(&skipped)?)));
+        let (failure, skips) = ran.unwrap_or_else(|error| (Some(format!("{error:#}")), Vec::new()));
         let output = fs::read(&log).unwrap_or_default();
         Outcome {
             name: case.name.clone(),
@@ -133,11 +152,12 @@ impl Pool<'_> {
             failure,
             output: String::from_utf8_lossy(&output).into_owned(),
             log,
+            skips,
         }
     }
 
-    /// Runs a case to its end, with its output in `log`. Returns the reason why it failed.
-    fn execute(&self, case: &Case, log: &Path) -> Result<Option<String>> {
+    /// Runs a case to its end, with its output in `log` and the skips of its tests in `skipped`. Returns the reason why it failed.
+    fn execute(&self, case: &Case, log: &Path, skipped: &Path) -> Result<Option<String>> {
         let Case {
             name: _,
             binary,
@@ -147,6 +167,10 @@ impl Pool<'_> {
         } = case;
         let output =
             File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        if skipped.exists() {
+            fs::remove_file(skipped)
+                .with_context(|| format!("cannot remove {}", skipped.display()))?;
+        }
         let run = binary.command();
         // `timeout` ends a test that hangs; in the foreground, so that Ctrl-C reaches the test as well.
         let mut command = Command::new("timeout");
@@ -165,9 +189,13 @@ impl Pool<'_> {
         match test {
             // With one thread, the line of the result would begin before what the test prints.
             Some(test) => command.args(["--exact", test, "--nocapture", "--test-threads=2"]),
-            None => command.arg("--color=never"),
+            // With one thread, libtest names none after its test.
+            None => command
+                .arg("--color=never")
+                .arg(format!("--test-threads={}", threads())),
         };
         command
+            .env(shunt_skip::FILE, skipped)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .envs(variables.iter().copied());
         if self.as_root {
@@ -185,6 +213,11 @@ impl Pool<'_> {
             _ => Some(status.to_string()),
         })
     }
+}
+
+/// Returns the number of threads of a binary that is run as a whole.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(2, |processors| processors.get().max(2))
 }
 
 /// Returns the file for the output of a case.
@@ -211,7 +244,7 @@ mod tests {
                 name: "package".to_owned(),
                 path,
                 folder: env::temp_dir(),
-                target: None,
+                target: Some("binary".to_owned()),
             },
             test: Some("a::test".to_owned()),
             variables: vec![("OWN", "1")],
@@ -225,7 +258,11 @@ mod tests {
         fs::create_dir_all(&logs).unwrap();
         let cases = [
             case("alone", "echo last", true),
-            case("passes", "echo $2 $OWN $COMMON", false),
+            case(
+                "passes",
+                "echo $2 $OWN $COMMON; printf '\\tneeds nft\\n' >> $SHUNT_SKIPS",
+                false,
+            ),
             case("fails", "echo why >&2; exit 101", false),
         ];
         let pool = Pool {
@@ -241,6 +278,12 @@ mod tests {
         let last = outcomes.pop().unwrap();
         assert_eq!((&*last.name, &*last.output), ("alone", "last\n"));
         outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+        assert_eq!(last.skips, []);
+        let skip = Skip {
+            test: "binary a::test".to_owned(),
+            reason: "needs nft".to_owned(),
+        };
+        assert_eq!(outcomes[1].skips, [skip]);
         let found: Vec<_> = outcomes
             .iter()
             .map(|outcome| (&*outcome.name, &*outcome.output, outcome.failure.is_some()))

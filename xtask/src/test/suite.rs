@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
+    audit::{Abilities, Run},
     binaries::{self, Binary},
     changed::Reach,
     pool::{Case, Outcome, Pool},
@@ -18,7 +19,7 @@ use super::{
     summary::Summary,
     times::Times,
 };
-use crate::{process, workspace};
+use crate::{process, skips, workspace};
 
 /// The package whose tests are run one by one: they need root, and wait more than they work.
 const ONE_BY_ONE: &str = "shunt-tests/";
@@ -49,6 +50,8 @@ pub(super) struct Suite<'a> {
     pub(super) long: bool,
     /// True if the tests run as root.
     pub(super) as_root: bool,
+    /// True if the run has to account for each skip.
+    pub(super) is_audited: bool,
     /// The tests that a change reaches; all of them if there is none.
     pub(super) reach: Option<Reach>,
 }
@@ -66,6 +69,7 @@ impl Suite<'_> {
             jobs,
             long,
             as_root,
+            is_audited,
             reach,
         } = self;
         let start = Instant::now();
@@ -116,8 +120,20 @@ impl Suite<'_> {
         if !summary.is_success() {
             bail!("tests failed");
         }
+        if *is_audited {
+            audit(&summary.run(reach.is_none()))?;
+        }
         Ok(())
     }
+}
+
+/// Fails if a test was skipped that had to run, or the other way round.
+fn audit(run: &Run<'_>) -> Result<()> {
+    let faults = Abilities::probe()?.faults(run, skips::accepted());
+    if !faults.is_empty() {
+        bail!("skips (xtask/src/skips.rs):\n  {}", faults.join("\n  "));
+    }
+    Ok(())
 }
 
 /// Returns the cases: each test of [`ONE_BY_ONE`], and each other binary as a whole.
@@ -162,6 +178,7 @@ fn show(outcome: &Outcome, done: usize, all: usize) {
         failure,
         output,
         log: _,
+        skips: _,
     } = outcome;
     let seconds = took.as_secs_f64();
     match failure {

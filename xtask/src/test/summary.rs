@@ -1,8 +1,15 @@
 //! The end of a run: sums, seconds and the slowest cases.
 
-use std::{collections::BTreeMap, fmt, fs, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs,
+    path::PathBuf,
+    time::Duration,
+};
 
-use super::pool::Outcome;
+use shunt_skip::Skip;
+
+use super::{audit::Run, pool::Outcome};
 use crate::test_result::count;
 
 /// The number of slowest cases that are shown.
@@ -13,9 +20,9 @@ const SLOWEST: usize = 10;
 pub(super) struct Summary {
     passed: u64,
     failed: u64,
-    skipped: u64,
-    /// The reasons why tests were skipped, and how many were.
-    reasons: BTreeMap<String, u64>,
+    /// The tests that passed and did not skip: those of cases with one test.
+    done: BTreeSet<String>,
+    skips: Vec<Skip>,
     failures: Vec<(String, PathBuf)>,
     times: Vec<(Duration, String)>,
 }
@@ -29,6 +36,7 @@ impl Summary {
             failure,
             output,
             log,
+            skips,
         } = outcome;
         self.times.push((*took, name.clone()));
         let [passed, failed] = ["passed", "failed"].map(|word| results(output, word));
@@ -38,18 +46,19 @@ impl Summary {
             self.passed += passed;
             return;
         }
-        let reasons: Vec<&str> = output
-            .lines()
-            .filter(|line| line.starts_with("skipped: "))
-            .collect();
-        // In a binary with many tests, those lines do not name the number of their tests.
-        if passed == 1 && !reasons.is_empty() {
-            self.skipped += 1;
-        } else {
-            self.passed += passed;
+        if skips.is_empty() {
+            self.done.insert(name.clone());
         }
-        for reason in reasons {
-            *self.reasons.entry(reason.to_owned()).or_default() += 1;
+        self.passed += passed.saturating_sub(tests(skips));
+        self.skips.extend(skips.iter().cloned());
+    }
+
+    /// Returns the tests that were done, and those that were skipped.
+    pub(super) fn run(&self, is_whole: bool) -> Run<'_> {
+        Run {
+            done: self.done.iter().map(String::as_str).collect(),
+            skips: &self.skips,
+            is_whole,
         }
     }
 
@@ -64,8 +73,8 @@ impl fmt::Display for Summary {
         let Self {
             passed,
             failed,
-            skipped,
-            reasons,
+            done: _,
+            skips,
             failures,
             times,
         } = self;
@@ -75,8 +84,12 @@ impl fmt::Display for Summary {
         for (took, name) in times.iter().take(SLOWEST) {
             writeln!(f, "  {:6.1} s  {name}", took.as_secs_f64())?;
         }
+        let mut reasons = BTreeMap::<_, u64>::new();
+        for skip in skips {
+            *reasons.entry(&skip.reason).or_default() += 1;
+        }
         for (reason, count) in reasons {
-            writeln!(f, "{count} x {reason}")?;
+            writeln!(f, "{count} x skipped: {reason}")?;
         }
         for (name, log) in failures {
             writeln!(f, "failed: {name}: {}", log.display())?;
@@ -84,8 +97,15 @@ impl fmt::Display for Summary {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let build = fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
         writeln!(f, "on Linux {} {}", kernel.trim(), build.trim())?;
+        let skipped = tests(skips);
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
+}
+
+/// Returns the number of tests that were skipped, each for one reason or several.
+fn tests(skips: &[Skip]) -> u64 {
+    let tests: BTreeSet<_> = skips.iter().map(|skip| &skip.test).collect();
+    tests.len() as u64
 }
 
 /// Sums the number before `word` in each `test result: ok. 61 passed; 1 failed; …`.
@@ -108,6 +128,7 @@ mod tests {
             failure: failure.map(str::to_owned),
             output: output.to_owned(),
             log: PathBuf::from(format!("/logs/{name}.log")),
+            skips: Vec::new(),
         }
     }
 
@@ -116,26 +137,29 @@ mod tests {
         let one = "test result: ok. 1 passed; 0 failed; 0 ignored\n";
         let mut summary = Summary::default();
         summary.note(&outcome("a", 3, None, one));
-        summary.note(&outcome(
-            "b",
-            1,
-            None,
-            &format!("skipped: needs nft\n{one}"),
-        ));
-        summary.note(&outcome(
-            "c",
-            2,
-            None,
-            "test result: ok. 40 passed; 0 failed;\n",
-        ));
+        let skip = |test: &str, reason: &str| Skip {
+            test: test.to_owned(),
+            reason: reason.to_owned(),
+        };
+        summary.note(&Outcome {
+            skips: vec![skip("b", "needs nft"), skip("b", "needs ip")],
+            ..outcome("b", 1, None, one)
+        });
+        summary.note(&Outcome {
+            skips: vec![skip("c one", "needs nft")],
+            ..outcome("c", 2, None, "test result: ok. 40 passed; 0 failed;\n")
+        });
         assert!(summary.is_success());
+        let run = summary.run(true);
+        assert_eq!(run.done, BTreeSet::from(["a"]));
+        assert_eq!(run.skips.len(), 3);
         let text = summary.to_string();
         assert!(
             text.starts_with("the slowest:\n     3.0 s  a\n     2.0 s  c\n"),
             "{text}"
         );
-        assert!(text.contains("1 x skipped: needs nft\n"), "{text}");
-        assert!(text.ends_with("\n41 passed, 0 failed, 1 skipped"), "{text}");
+        assert!(text.contains("2 x skipped: needs nft\n"), "{text}");
+        assert!(text.ends_with("\n40 passed, 0 failed, 2 skipped"), "{text}");
     }
 
     #[test]

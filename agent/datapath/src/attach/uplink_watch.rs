@@ -241,6 +241,7 @@ mod tests {
         net::if_::if_nametoindex,
         sched::{CloneFlags, unshare},
     };
+    use shunt_skip::skip;
     use tokio::{runtime, time::timeout};
 
     use super::*;
@@ -314,7 +315,7 @@ mod tests {
     /// Follows the uplinks of a new network namespace while it gets a default route of one family.
     fn a_default_route_makes_an_uplink(address: &str, route: &str) {
         if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-            eprintln!("skipped: it needs root");
+            skip("needs root");
             return;
         }
         ip("link add up0 type veth peer name far0");

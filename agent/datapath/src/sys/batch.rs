@@ -227,6 +227,8 @@ mod tests {
         os::fd::{AsFd as _, OwnedFd},
     };
 
+    use shunt_skip::skip;
+
     use super::*;
     use crate::sys::new_map::NewMap;
 
@@ -257,7 +259,7 @@ mod tests {
     fn full_table(kind: u32) -> Option<(OwnedFd, Entries)> {
         let table = match new_table(kind) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                eprintln!("skipped: it needs root");
+                skip("needs root");
                 return None;
             }
             made => made.unwrap(),

@@ -204,6 +204,8 @@ fn bpf(command: libc::c_long, attributes: &impl NoUninit) -> io::Result<()> {
 mod tests {
     use std::thread;
 
+    use shunt_skip::skip;
+
     use super::*;
     use crate::sys::{
         handwritten::{Handwritten, Kind, instruction},
@@ -308,7 +310,7 @@ mod tests {
     fn a_program_that_was_running_has_ended_when_the_wait_is_over() {
         let program = match LongProgram::load() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                eprintln!("skipped: it needs root");
+                skip("needs root");
                 return;
             }
             loaded => loaded.unwrap(),

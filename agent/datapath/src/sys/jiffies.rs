@@ -89,12 +89,14 @@ mod tests {
         time::{Duration, Instant},
     };
 
+    use shunt_skip::skip;
+
     use super::*;
 
     #[test]
     fn jiffies_pass_as_time_does() {
         let Ok(jiffies) = Jiffies::open() else {
-            eprintln!("skipped: it needs root");
+            skip("needs root");
             return;
         };
         let hz = per_second().unwrap();

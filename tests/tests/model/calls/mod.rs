@@ -95,8 +95,7 @@ const INSIDE: &str = "SHUNT_MODEL_INSIDE";
 /// The programs that `shunt trace` runs for a process.
 #[test]
 fn the_programs_at_system_calls_built_for_the_host_do_what_the_kernels_do() {
-    if !shunt_tests::is_root() {
-        eprintln!("skipped: needs root");
+    if !shunt_tests::has_root() {
         return;
     }
     // The programs are for all sockets of a cgroup: for those of this process alone, and of no other test.
