@@ -215,12 +215,17 @@ fn the_programs_built_for_the_host_do_what_the_kernels_do() {
         // A round has some thirty thousand packets.
         twin::compare_one_in(by_length(16, 1));
         let wanted = by_length(OF_TWIN, MANY_OF_TWIN);
-        let rounds = Cell::new(0);
+        let (rounds, before) = (Cell::new(0), Cell::new(0));
         let small = (Size::Small, strategies::crowded_operations().boxed());
         compare_at_random(&[small], |_| {
             // Each of the hooks has its round.
             let round = rounds.replace(rounds.get() + 1);
-            round >= HOOKS.len() && twin::compared() >= wanted
+            let compared = twin::compared();
+            assert!(
+                before.replace(compared) < compared || round == 0,
+                "the programs built for the host ran on no packet of round {round}"
+            );
+            round >= HOOKS.len() && compared >= wanted
         });
         let compared = twin::compared();
         println!("{compared} packets through both, 0 differences in verdict and bytes");
@@ -281,6 +286,7 @@ fn compare_at_random<const N: usize>(
     let (total, failed) = (RefCell::new(Compared::default()), Cell::new(false));
     let start = Instant::now();
     for round in 0.. {
+        let before = total.borrow().packets;
         if is_enough(&total.borrow()) {
             break;
         }
@@ -316,6 +322,8 @@ fn compare_at_random<const N: usize>(
             panic!("SHUNT_MODEL_SEED={seed}: the shortest case found is\n{story}");
         }
         result.unwrap();
+        let packets = total.borrow().packets;
+        assert!(packets > before, "round {round} compared no packet");
     }
     let kernels = kernels.into_iter().flatten();
     let taken: u64 = kernels

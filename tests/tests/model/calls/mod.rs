@@ -160,6 +160,7 @@ fn compare_at_random(host: &Namespace, pod: &Namespace, wanted: u64) -> Compared
         });
         let share = wanted * part / of;
         while total.borrow().calls < share {
+            let before = total.borrow().calls;
             // A runner makes its number of cases once.
             let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, round));
             round += 1;
@@ -179,6 +180,8 @@ fn compare_at_random(host: &Namespace, pod: &Namespace, wanted: u64) -> Compared
                 panic!("SHUNT_MODEL_SEED={seed}: the shortest case found is\n{story}");
             }
             result.unwrap();
+            let calls = total.borrow().calls;
+            assert!(calls > before, "round {round} compared no call");
         }
         let World { host, pod, .. } = world.into_inner();
         networks = Some((host, pod));
@@ -189,6 +192,7 @@ fn compare_at_random(host: &Namespace, pod: &Namespace, wanted: u64) -> Compared
         certain,
         kinds,
     } = &compared;
+    assert!(*certain > 0, "each of {calls} calls was a draw");
     let took = start.elapsed();
     println!("{calls} calls through both, 0 differences, {took:.0?}; {certain} without a draw");
     for (kind, count) in kinds {
