@@ -1,12 +1,21 @@
 //! `cargo xtask bench`: what packets, connections and changes cost, beside what else they could.
 
-use std::process::{Command, Stdio};
+mod known;
+mod verdict;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+
+use clap::ValueEnum as _;
 use shunt_machine::Purpose;
 use shunt_toolchain::Toolchain;
 
+use self::known::{BOUNDS, MISSES};
 use crate::{build, machine, privilege, process, revision, setup, workspace};
 
 /// Subject of a benchmark.
@@ -28,6 +37,22 @@ enum Suite {
     Controllers,
     /// A Consul catalog, from the real server to the kernel's tables
     Consul,
+}
+
+impl Suite {
+    /// Returns the first word of its studies' names.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Packets => "packets",
+            Self::Traffic => "traffic",
+            Self::Xdp => "xdp",
+            Self::Sockets => "sockets",
+            Self::Control => "control",
+            Self::Cluster => "cluster",
+            Self::Controllers => "controllers",
+            Self::Consul => "consul",
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -99,7 +124,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         .arg("--feeder")
         .arg(feeder)
         .arg("--output")
-        .arg(output)
+        .arg(&output)
         .args(quick.then_some("--quick"));
     if let Some((name, agent)) = earlier {
         command
@@ -113,18 +138,76 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         }
     }
     for suite in suite {
-        let name = match suite {
-            Suite::Packets => "packets",
-            Suite::Traffic => "traffic",
-            Suite::Xdp => "xdp",
-            Suite::Sockets => "sockets",
-            Suite::Control => "control",
-            Suite::Cluster => "cluster",
-            Suite::Controllers => "controllers",
-            Suite::Consul => "consul",
-        };
-        command.args(["--suite", name]);
+        command.args(["--suite", suite.name()]);
     }
     command.args(rest);
-    privilege::exec(command)
+    let report = output.join("results.json");
+    if report.exists() {
+        // One of an earlier run would be judged if this one ends without a report.
+        fs::remove_file(&report).with_context(|| format!("cannot remove {}", report.display()))?;
+    }
+    let ran = process::run(&mut privilege::as_root(command));
+    privilege::hand_back(&root)?;
+    ran?;
+    let is_whole = !quick && against.is_none() && rest.is_empty();
+    let suites = if is_whole { suites(suite) } else { Vec::new() };
+    judge(&report, &suites)
+}
+
+/// Returns the suites that run if these are given.
+fn suites(given: &[Suite]) -> Vec<Suite> {
+    if given.is_empty() {
+        Suite::value_variants().to_vec()
+    } else {
+        given.to_vec()
+    }
+}
+
+/// Fails by the bounds in a report. All of those of the suites have to be in it.
+fn judge(report: &Path, suites: &[Suite]) -> Result<()> {
+    let text =
+        fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
+    let is_of = |study: &str| {
+        let of = study.split('/').next();
+        suites.iter().any(|suite| Some(suite.name()) == of)
+    };
+    let expected = BOUNDS.into_iter().filter(|(study, _)| is_of(study));
+    let faults = verdict::faults(&text, &MISSES, expected)?;
+    if !faults.is_empty() {
+        bail!("bounds:\n  {}", faults.join("\n  "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_without_a_row_of_a_chosen_suite_fails() {
+        let report = std::env::temp_dir().join(format!("shunt-bench-{}", std::process::id()));
+        let judged = |text: &str, suites: &[Suite]| {
+            fs::write(&report, text).unwrap();
+            judge(&report, suites)
+        };
+        let empty = r#"{"studies": []}"#;
+        judged(empty, &[]).unwrap();
+        let error = judged(empty, &[Suite::Cluster]).unwrap_err().to_string();
+        assert!(error.contains("cluster/change: 0 of its bounds"), "{error}");
+        assert!(!error.contains("packets/"), "{error}");
+        let missed = r#"{"studies": [{"study": "packets/splits", "bounds": [{"label": "a",
+            "limit": {"at_most": 0}, "value": {"lower": 1, "median": 1, "upper": 1}}]}]}"#;
+        assert!(judged(missed, &[]).is_err());
+        fs::remove_file(&report).unwrap();
+        assert!(judge(&report, &[]).is_err(), "there is no report");
+    }
+
+    #[test]
+    fn each_suite_has_bounds() {
+        for suite in suites(&[]) {
+            let begins = format!("{}/", suite.name());
+            let has = BOUNDS.iter().any(|(study, _)| study.starts_with(&begins));
+            assert!(has, "{suite:?}");
+        }
+    }
 }
