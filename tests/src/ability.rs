@@ -17,6 +17,8 @@ use crate::{client::Transport, families::has_ipv6, namespace::Namespace, unliste
 pub enum Ability {
     /// Devices of this kind.
     Device(Device),
+    /// Flowtables of nftables.
+    Flowtables,
     /// ESP tunnels with the cipher of the tests.
     Ipsec,
     /// IPv6.
@@ -55,7 +57,7 @@ pub enum Device {
 
 impl Ability {
     /// All abilities.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Device(Device::Bond),
         Self::Device(Device::FilteringBridge),
         Self::Device(Device::Geneve),
@@ -71,6 +73,7 @@ impl Ability {
         Self::Device(Device::Vxlan),
         Self::Device(Device::Wireguard),
         Self::Device(Device::Xfrm),
+        Self::Flowtables,
         Self::Ipsec,
         Self::Ipv6,
         Self::Mptcp,
@@ -84,6 +87,7 @@ impl Ability {
     pub fn lack(self) -> String {
         match self {
             Self::Device(device) => format!("the kernel has no {} devices", device.kind()),
+            Self::Flowtables => "the kernel has no flowtables".to_owned(),
             Self::Ipsec => "the kernel has no IPsec tunnels".to_owned(),
             Self::Ipv6 => "the kernel has no IPv6".to_owned(),
             Self::Mptcp => "the kernel has no MPTCP".to_owned(),
@@ -103,6 +107,7 @@ impl Ability {
     pub fn is_there(self) -> Result<bool> {
         let is_there = match self {
             Self::Device(device) => is_configured(device.commands()),
+            Self::Flowtables => has_flowtables(),
             Self::Ipsec => is_configured(IPSEC),
             Self::Ipv6 => Ok(has_ipv6()),
             Self::Mptcp => is_opened(Protocol::MPTCP),
@@ -174,6 +179,16 @@ impl Device {
 const IPSEC: &str = "xfrm state add src 198.51.100.1 dst 198.51.100.50 proto esp spi 0x1007 reqid 7 \
      mode tunnel aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128\n";
 
+/// Rules of nft(8) that forward by a flowtable.
+const FLOWTABLE: &str = "table inet probe {
+    flowtable fast { hook ingress priority 0; }
+    chain forward {
+        type filter hook forward priority 0;
+        ct state established meta l4proto tcp flow add @fast
+    }
+}
+";
+
 /// Makes an empty namespace.
 fn namespace() -> Result<Namespace> {
     // Beside the sandboxes' own, which count from 0.
@@ -190,11 +205,22 @@ fn is_configured(commands: &str) -> Result<bool> {
     }
 }
 
-/// Returns whether this error of `ip` is the kernel's answer for a thing that it does not know.
+/// Returns whether the kernel takes a flowtable and a rule that fills it.
+fn has_flowtables() -> Result<bool> {
+    match namespace()?.run_with_input("nft", &["-f", "-"], FLOWTABLE) {
+        Ok(_) => Ok(true),
+        Err(error) if is_lack(&format!("{error:#}")) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether this error of `ip` or `nft` is the kernel's answer for a thing that it does not know.
 fn is_lack(error: &str) -> bool {
     [
         "Unknown device type",
         "Operation not supported",
+        // A module of nf_tables.
+        "Could not process rule: No such file or directory",
         // Parts of IPsec, in the words of several kernels.
         "Protocol not supported",
         "Function not implemented",

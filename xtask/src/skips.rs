@@ -2,7 +2,7 @@
 //! machine's kernel has it, so no list depends on a machine.
 
 /// The reasons, as `Ability::lack` of `tests/src/ability.rs` words them, each with the tests that need the ability.
-const ACCEPTED: [(&str, &[&str]); 23] = [
+const ACCEPTED: [(&str, &[&str]); 24] = [
     (
         "the kernel has no bond devices",
         &["end_to_end xdp_devices::a_bond_has_the_program_in_the_drivers_of_its_ports"],
@@ -46,6 +46,8 @@ const ACCEPTED: [(&str, &[&str]); 23] = [
     (
         "the kernel has no vlan devices",
         &[
+            "end_to_end flowtables::a_flowtable_below_a_vlan_is_named",
+            "end_to_end flowtables::replies_that_a_flowtable_forwards_by_a_vlan_have_the_frontends_address",
             "end_to_end vlan::a_pod_has_replies_of_a_backend_behind_a_vlan_device",
             "end_to_end vlan::clients_behind_a_vlan_device_are_served_by_tc",
             "end_to_end xdp_devices::an_uplink_that_takes_the_tags_of_a_vlan_off_leaves_all_to_tc",
@@ -67,6 +69,16 @@ const ACCEPTED: [(&str, &[&str]); 23] = [
     (
         "the kernel has no xfrm devices",
         &["end_to_end tunnels::clients_behind_an_xfrm_interface_are_served"],
+    ),
+    (
+        "the kernel has no flowtables",
+        &[
+            "end_to_end flowtables::a_flowtable_below_a_bridge_is_named",
+            "end_to_end flowtables::a_flowtable_below_a_vlan_is_named",
+            "end_to_end flowtables::replies_that_a_flowtable_forwards_by_a_bridge_have_the_frontends_address",
+            "end_to_end flowtables::replies_that_a_flowtable_forwards_by_a_vlan_have_the_frontends_address",
+            "end_to_end flowtables::replies_that_a_flowtable_forwards_have_the_frontends_address",
+        ],
     ),
     (
         "the kernel has no IPsec tunnels",
