@@ -224,6 +224,7 @@ impl EventLoop {
             reports.set_host(HostPart::Devices, screened.into_iter().collect());
             let kept = self.agent.datapath().kept_complaints();
             reports.set_host(HostPart::Kept, kept);
+            reports.set_undecided(self.held_removal.is_some());
         }
     }
 
@@ -430,7 +431,7 @@ impl EventLoop {
         } = circumstances;
         let event = self.agent.with_undecided(event, undecided);
         let health_checks = self.agent.without_drained(health_checks, &event);
-        reports.announce(&health_checks);
+        let announced = reports.announce(&health_checks);
         let max_removal = self.max_removal;
         let kept = max_removal.is_some().then(|| event.clone());
         match self
@@ -474,11 +475,13 @@ impl EventLoop {
                 Ok(Acceptance::Applied(outcome))
             }
             Err(ApplyError::Removal(removal)) => {
+                reports.take_back(announced);
                 let error = ApplyError::Removal(removal);
                 let number = self.next_held();
                 warn!(
                     "{origin}: {subject}: {error}: `shunt confirm {number}` or `shunt discard {number}`"
                 );
+                debug_assert!(self.held_removal.is_none(), "later events wait behind it");
                 self.held_removal = kept.map(|event| HeldRemoval {
                     number,
                     origin,
@@ -498,6 +501,7 @@ impl EventLoop {
                 Err(error)
             }
             Err(error) => {
+                reports.take_back(announced);
                 reports.meters().count(Some(kind), Fate::Refused);
                 let text = format!("{origin}: {subject}: {error}");
                 if self.may_warn(routine) {

@@ -58,6 +58,8 @@ pub struct Health {
     pub pending: Pending,
     /// Since when the oldest event in the queue has waited, and how many there are.
     pub queued: Option<(Instant, u64)>,
+    /// True if an event waits for a decision of an operator, and all later ones behind it.
+    pub is_undecided: bool,
     /// Since when the event loop is at what it does now, whatever that is; `None`: it waits.
     pub busy: Option<Instant>,
     /// Time at which the last event that concerned the family was applied.
@@ -83,11 +85,14 @@ impl Health {
     /// Returns the health of `family` at `now`.
     pub fn family(&self, family: IpFamily, now: Instant) -> FamilyHealth {
         let queued = self.queued.map(|(since, _)| since);
+        // No restart decides in an operator's place, and no other node has a newer state.
+        let changes = [*self.pending.oldest.of(family), queued];
+        let changes = changes.into_iter().flatten().filter(|_| !self.is_undecided);
         // The reader that is notified of the next change may be in the same thread.
-        let waiting = [*self.pending.oldest.of(family), queued, self.busy];
-        let late = |since: &Instant| now.saturating_duration_since(*since) >= PATIENCE;
+        let mut waiting = changes.chain(self.busy);
+        let late = |since| now.saturating_duration_since(since) >= PATIENCE;
         FamilyHealth {
-            healthy: !waiting.iter().flatten().any(late),
+            healthy: !waiting.any(late),
             updated: *self.updated.of(family),
         }
     }
@@ -188,6 +193,21 @@ mod tests {
         };
         assert!(health.is_healthy(start + Duration::from_secs(59)));
         assert!(!health.is_healthy(start + PATIENCE));
+    }
+
+    #[test]
+    fn changes_that_wait_for_a_decision_make_no_agent_unhealthy() {
+        let start = Instant::now();
+        let late = start + PATIENCE;
+        let mut health = pending(Some(start), Some(start));
+        health.queue(start);
+        health.is_undecided = true;
+        assert!(health.is_healthy(late));
+        health.busy = Some(start);
+        assert!(!health.is_healthy(late), "it is stuck");
+        health.busy = None;
+        health.is_undecided = false;
+        assert!(!health.is_healthy(late));
     }
 
     #[test]

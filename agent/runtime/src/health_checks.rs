@@ -31,6 +31,18 @@ pub enum HealthCheckChange {
     All(BTreeMap<ServiceId, HealthCheck>),
 }
 
+/// Health checks as they were before they were [announced](HealthChecks::announce) to fail.
+#[derive(Debug, PartialEq, Eq, Default)]
+#[must_use = "a change that is not applied has to be taken back"]
+pub(super) struct Announced(BTreeMap<ServiceId, HealthCheck>);
+
+impl Announced {
+    /// Returns whether none fails.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// The health checks as they are to be answered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HealthChecks {
@@ -42,19 +54,34 @@ pub struct HealthChecks {
 
 impl HealthChecks {
     /// Makes those fail that have no local endpoint any more after `change`: load balancers are to
-    /// know before the traffic stops. Returns whether anything has changed.
-    pub(super) fn announce(&mut self, change: &HealthCheckChange) -> bool {
-        match change {
-            HealthCheckChange::None => false,
-            HealthCheckChange::Of(id, new) => {
-                let old = self.services.get_mut(id);
-                old.is_some_and(|old| fall(old, new.as_ref()))
+    /// know before the traffic stops. Returns them as they were.
+    pub(super) fn announce(&mut self, change: &HealthCheckChange) -> Announced {
+        let mut services = BTreeMap::new();
+        let mut announce = |id: &ServiceId, old: &mut HealthCheck, new: Option<&HealthCheck>| {
+            let before = *old;
+            if fall(old, new) {
+                services.insert(id.clone(), before);
             }
-            HealthCheckChange::All(new) => self
-                .services
-                .iter_mut()
-                .fold(false, |fell, (id, old)| fall(old, new.get(id)) || fell),
+        };
+        match change {
+            HealthCheckChange::None => {}
+            HealthCheckChange::Of(id, new) => {
+                if let Some(old) = self.services.get_mut(id) {
+                    announce(id, old, new.as_ref());
+                }
+            }
+            HealthCheckChange::All(new) => {
+                for (id, old) in &mut self.services {
+                    announce(id, old, new.get(id));
+                }
+            }
         }
+        Announced(services)
+    }
+
+    /// Makes them what they were before a change was announced that is not applied.
+    pub(super) fn take_back(&mut self, Announced(services): Announced) {
+        self.services.extend(services);
     }
 
     /// Makes them what they are after `change`. Returns whether anything has changed.
@@ -130,10 +157,14 @@ mod tests {
             let mut known = list(before);
             let fell = known.announce(&change);
             assert_eq!(known, list(announced), "{before:?} to {new:?}");
-            assert_eq!(fell, before != announced);
+            assert_eq!(fell.is_empty(), before == announced);
+            let mut restored = known.clone();
+            restored.take_back(fell);
+            assert_eq!(restored, list(before), "the change was refused");
             assert!(known.apply(change.clone()) || announced == applied);
             assert_eq!(known, list(applied), "{before:?} to {new:?}");
-            assert!(!known.announce(&change) && !known.apply(change), "again");
+            assert!(known.announce(&change).is_empty(), "again");
+            assert!(!known.apply(change), "again");
         }
     }
 
@@ -141,8 +172,12 @@ mod tests {
     fn a_snapshot_replaces_all() {
         let mut known = of(&[("gone", 1), ("kept", 1), ("emptied", 3)]);
         let change = HealthCheckChange::All(checks(&[("kept", 2), ("emptied", 0), ("new", 1)]));
-        assert!(known.announce(&change));
+        let before = known.clone();
+        let fell = known.announce(&change);
         assert_eq!(known, of(&[("gone", 0), ("kept", 1), ("emptied", 0)]));
+        let mut restored = known.clone();
+        restored.take_back(fell);
+        assert_eq!(restored, before);
         assert!(known.apply(change));
         assert_eq!(known, of(&[("kept", 2), ("emptied", 0), ("new", 1)]));
     }

@@ -19,7 +19,7 @@ use crate::{
     consul_state::{ConsulMonitor, ConsulState},
     contact::Contact,
     health::{ByFamily, Health, Pending},
-    health_checks::{HealthCheckChange, HealthChecks},
+    health_checks::{Announced, HealthCheckChange, HealthChecks},
     host_complaints::{HostComplaints, HostPart},
     ip_family::IpFamily,
     listeners::{Listener, ListenerState, Listeners},
@@ -255,6 +255,11 @@ impl Reports {
         lock(&self.health).synced = true;
     }
 
+    /// Sets whether an event waits for a decision of an operator.
+    pub(super) fn set_undecided(&self, is_undecided: bool) {
+        lock(&self.health).is_undecided = is_undecided;
+    }
+
     /// Replaces the hooks that the kernel refused.
     pub(super) fn set_failed_hooks(&self, failed: &[String]) {
         let known = &mut lock(&self.health).failed_hooks;
@@ -263,10 +268,25 @@ impl Reports {
         }
     }
 
-    /// Health checks are going to change so, once an event is applied.
-    pub(super) fn announce(&self, change: &HealthCheckChange) {
-        self.health_checks
-            .send_if_modified(|checks| checks.announce(change));
+    /// Health checks are going to change so, once an event is applied. If it is not, the result has to be
+    /// [taken back](Self::take_back).
+    pub(super) fn announce(&self, change: &HealthCheckChange) -> Announced {
+        let mut announced = None;
+        self.health_checks.send_if_modified(|checks| {
+            let fell = checks.announce(change);
+            !announced.insert(fell).is_empty()
+        });
+        // The function above is always called.
+        announced.unwrap_or_default()
+    }
+
+    /// The event was not applied.
+    pub(super) fn take_back(&self, announced: Announced) {
+        self.health_checks.send_if_modified(|checks| {
+            let is_empty = announced.is_empty();
+            checks.take_back(announced);
+            !is_empty
+        });
     }
 
     /// The event is applied.

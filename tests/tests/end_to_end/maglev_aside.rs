@@ -1,10 +1,23 @@
 //! A Maglev table that takes long to make keeps back what has to come after its event, and nothing else.
 
-use std::{net::Ipv4Addr, thread};
+use std::{net::Ipv4Addr, thread, time::Duration};
 
 use serde_json::json;
+use shunt_tests::wait_until;
 
 use crate::{command::shunt_at, world::World};
+
+/// Flags with which a table of 16,777,213 entries has room: that of a service with 10,000 backends.
+const FLAGS: [&str; 8] = [
+    "--maglev-entries-per-backend",
+    "1000",
+    "--max-slots",
+    "6000000",
+    "--max-backends",
+    "16384",
+    "--ip-families",
+    "ipv4",
+];
 
 /// A service on one ClusterIP, with so many backends.
 fn event(name: &str, cluster_ip: &str, backends: u32) -> String {
@@ -45,20 +58,10 @@ fn live(world: &World) -> Vec<(String, usize)> {
 
 #[test]
 fn other_events_take_effect_while_a_large_table_is_made_and_those_of_its_service_after_it() {
-    const FLAGS: &[&str] = &[
-        "--maglev-entries-per-backend",
-        "1000",
-        "--max-slots",
-        "6000000",
-        "--max-backends",
-        "16384",
-        "--ip-families",
-        "ipv4",
-    ];
-    let Some(mut world) = World::with_flags(FLAGS) else {
+    let Some(mut world) = World::with_flags(&FLAGS) else {
         return;
     };
-    // 16,777,213 entries. The second line comes after the first: no client waits for that one's answer.
+    // The second line comes after the first: no client waits for that one's answer.
     let wide = event("wide", "10.96.0.1", 10_000);
     let next = event("next", "10.96.0.2", 1);
     world.agent.send(&[wide, next]).unwrap();
@@ -105,4 +108,41 @@ fn other_events_take_effect_while_a_large_table_is_made_and_those_of_its_service
         live(&world),
         expected.map(|(ip, backends)| (ip.to_owned(), backends))
     );
+}
+
+#[test]
+fn an_event_whose_table_is_made_waits_behind_a_removal_that_waits_for_a_decision() {
+    let flags = [&FLAGS[..], &["--max-removal", "50"]].concat();
+    let Some(mut world) = World::with_flags(&flags) else {
+        return;
+    };
+    world.apply(&event("other", "10.96.0.3", 2));
+    world
+        .agent
+        .send(&[event("wide", "10.96.0.1", 10_000)])
+        .unwrap();
+    let socket = world.agent.socket().to_owned();
+    let removal = json!({
+        "event": "DeleteService", "id": { "namespace": "default", "name": "other" },
+    });
+    let removed =
+        thread::spawn(move || shunt_at(&socket, &["apply", "-"], &removal.to_string()).clean());
+    let mut number = String::new();
+    wait_until("the table is made", Duration::from_mins(1), || {
+        let held = &world.shunt(&["status", "-o", "json"]).json()["held_removal"];
+        number = held["number"].to_string();
+        (held["waiting"] == 1).then_some(())
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", world.agent.log()));
+    assert_eq!(live(&world), [("10.96.0.3".to_owned(), 2)]);
+    world.shunt(&["confirm", &number]).clean();
+    let removed = removed.join().unwrap();
+    assert!(
+        removed.contains("0 added, 0 changed, 1 removed"),
+        "{removed}"
+    );
+    wait_until("both are applied", Duration::from_mins(1), || {
+        (live(&world) == [("10.96.0.1".to_owned(), 10_000)]).then_some(())
+    })
+    .unwrap();
 }

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use shunt_tests::{HttpAnswer, Namespace, addresses, http_get, wait_until};
+use shunt_tests::{HttpAnswer, Namespace, addresses, agent_binary, http_get, run, wait_until};
 
 use crate::{
     objects::{and, node, ready, service, slice, terminating, with},
@@ -98,6 +98,31 @@ fn a_health_check_follows_the_endpoints_of_this_node() {
         ask(outside, "/").is_none().then_some(())
     })
     .unwrap();
+}
+
+#[test]
+fn a_removal_that_waits_for_a_decision_fails_no_health_check() {
+    let started = World::with(&["--max-removal", "10"], |server| {
+        server.put(balanced());
+        server.put(slice("web", "4", &[ready(addresses::POD_A)]));
+    });
+    let Some(world) = started else {
+        return;
+    };
+    let outside = world.sandbox.outside();
+    await_answer(outside, 200, 1);
+    world.server.delete(&balanced());
+    let held = wait_until("the removal waits", SOON, || {
+        let held = world.shunt("status")["held_removal"].clone();
+        (!held.is_null()).then_some(held)
+    });
+    let number = held.unwrap()["number"].to_string();
+    await_answer(outside, 200, 1);
+    let socket = world.agent.socket().to_str().unwrap();
+    let binary = agent_binary();
+    let discard = ["discard", &number, "--socket", socket];
+    run(binary.to_str().unwrap(), &discard).unwrap();
+    await_answer(outside, 200, 1);
 }
 
 /// Flag for the address of kubelet's probes, on the default port.

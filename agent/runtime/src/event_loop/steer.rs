@@ -6,7 +6,6 @@ use tracing::{error, info};
 
 use crate::{
     event_loop::EventLoop,
-    health_checks::HealthCheckChange,
     outcome::{Acceptance, ControlError},
     request::Steer,
     steering::{Steered, Steering},
@@ -57,11 +56,11 @@ impl EventLoop {
         let overrides = steering.overrides();
         let before = self.reports.health_checks().borrow().services.clone();
         let checks = self.agent.health_checks_with(&overrides, &before);
-        self.reports.announce(&checks);
+        let announced = self.reports.announce(&checks);
         let outcome = match self.agent.steer(overrides) {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.reports.apply(HealthCheckChange::All(before));
+                self.reports.take_back(announced);
                 return Err(error.into());
             }
         };

@@ -117,7 +117,10 @@ impl EventLoop {
                     Preparation::default()
                 }
             };
-            self.handle(item, &preparation);
+            // One that was released before it may have to wait for a decision.
+            if let Some(item) = self.behind_removal(item) {
+                self.handle(item, &preparation);
+            }
         }
         self.tables.keep(|recipe| self.aside.needs(recipe));
     }
