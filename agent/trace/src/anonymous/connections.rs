@@ -89,14 +89,14 @@ impl Replaced {
             }
         }
         let new = vec![Cell::new(0); words];
-        let reader = Reader::of(dump);
-        let over = |words| {
-            reader.table(Words::<F> {
-                words,
-                family: PhantomData,
-            })
+        let over = |words| Words::<F> {
+            words,
+            family: PhantomData,
         };
-        let (from, to): (Connections<'_, _>, Connections<'_, _>) = (over(&old), over(&new));
+        let reader = Reader::of(dump);
+        let writer = reader.clone().with_seeds(self.seeds);
+        let from: Connections<'_, _> = reader.table(over(&old));
+        let to: Connections<'_, _> = writer.table(over(&new));
         for key in table.entries.keys() {
             let index = u32::from_ne_bytes(key.as_slice().try_into().ok()?);
             let Some(mut snapshot) = from.snapshot(index) else {

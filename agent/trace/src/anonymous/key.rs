@@ -3,6 +3,7 @@
 use std::{fmt, fs::File, io, io::Read as _};
 
 use sha2::{Digest as _, Sha256};
+use shunt_common::connections::Seeds;
 
 /// Key of the replacements: with it, one can find out what was replaced.
 #[derive(Clone)]
@@ -29,6 +30,17 @@ impl Key {
     /// This key.
     pub const fn of(bytes: [u8; 32]) -> Self {
         Self(bytes)
+    }
+
+    /// Returns the seeds that stand for those of the node.
+    pub(crate) fn seeds(&self) -> Seeds {
+        let halves = [0, 1].map(|half| self.bytes("seeds", &[half]));
+        let words = halves.as_flattened().chunks_exact(4);
+        let mut seeds = [0; 10];
+        for (seed, word) in seeds.iter_mut().zip(words) {
+            *seed = bytemuck::pod_read_unaligned(word);
+        }
+        Seeds(seeds)
     }
 
     /// Returns bytes that depend on the key, on their purpose and on these parts, and that reveal none of them:

@@ -14,6 +14,8 @@ mod tables;
 
 use std::io;
 
+use shunt_common::connections::Seeds;
+
 use crate::dump::{content::Node, record::Dump};
 
 pub use key::Key;
@@ -36,6 +38,8 @@ pub enum AnonymousError {
 pub(crate) struct Replaced {
     pub(crate) addresses: Addresses,
     pub(crate) names: Names,
+    /// Seeds of the tables of connections: by the node's own ones, one could compute tuples that share a home, and fill it.
+    pub(crate) seeds: Seeds,
 }
 
 /// The dump with other addresses and names, and those of interfaces, services and ports.
@@ -47,6 +51,7 @@ pub fn anonymous(dump: &Dump, key: &Key) -> Result<Dump, AnonymousError> {
     let mut replaced = Replaced {
         addresses: Addresses::new(key),
         names: Names::new(key),
+        seeds: key.seeds(),
     };
     let mut new = Dump::new(Node {
         anonymous: true,

@@ -6,6 +6,7 @@ use bytemuck::{Pod, bytes_of};
 use shunt_common::{
     Address, AffinityKey, Backend, Cidr, FilterPlace, FragmentEntry, FragmentKey, FrontendKey,
     NodeIps, Path, PodCidrs, ServiceCidrs, ServiceEntry, SourceRange, Tuple, V4, V6,
+    connections::Seeds,
     registry::{self, FamilyConstants, FamilyMaps, handover},
 };
 
@@ -20,8 +21,7 @@ use crate::{
 };
 
 /// Tables without an address.
-const PLAIN: [registry::Map; 11] = [
-    registry::SEEDS,
+const PLAIN: [registry::Map; 10] = [
     registry::GIVEN_PORTS,
     registry::DIRECT,
     registry::COUNTERS,
@@ -54,6 +54,10 @@ impl Replaced {
         new.constants = dump.constants.clone();
         self.constants::<V4>(&mut new.constants);
         self.constants::<V6>(&mut new.constants);
+        edit(
+            new.constants.get_mut(registry::CONNTRACK_SEEDS.name),
+            |seeds: &mut Seeds| *seeds = self.seeds,
+        );
         let no_addresses: Vec<&str> = PLAIN
             .iter()
             .chain(&plain(&FamilyMaps::V4))
@@ -72,6 +76,8 @@ impl Replaced {
                 self.uplinks(table)
             } else if name == registry::REACHED.name {
                 reached(table)
+            } else if name == registry::SEEDS.name {
+                self.seeds(table).ok_or_else(unknown)?
             } else if name == registry::SERVICES.name {
                 services(table).ok_or_else(unknown)?
             } else {
@@ -257,6 +263,12 @@ impl Replaced {
         Some(Table {
             entries: entries.collect::<Option<_>>()?,
             ..table.clone()
+        })
+    }
+
+    fn seeds(&mut self, table: &Table) -> Option<Table> {
+        self.rewrite(table, |this, _: &mut u32, seeds: &mut Seeds| {
+            *seeds = this.seeds;
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use shunt_common::{FrontendKey, V4};
+use shunt_common::{FrontendKey, V4, connections::Seeds, registry};
 
 use super::*;
 use crate::{
@@ -84,4 +84,29 @@ fn a_table_that_is_not_known_is_not_given_away() {
     backends.entries.insert(vec![0; 4], vec![1; 15]);
     dump.tables.insert("BACKENDS_V4".to_owned(), backends);
     anonymous(&dump, &Key::of([3; 32])).unwrap_err();
+}
+
+#[test]
+fn the_seeds_of_the_node_are_not_given_away() {
+    let live = Seeds([0x5eed_0001; 10]);
+    let live = bytemuck::bytes_of(&live);
+    let mut dump = Dump::new(node());
+    let constant = registry::CONNTRACK_SEEDS.name.to_owned();
+    dump.constants.insert(constant.clone(), live.to_vec());
+    let mut seeds = table(Shape::Array(1), 4, live.len());
+    seeds.entries.insert(vec![0; 4], live.to_vec());
+    dump.tables.insert(registry::SEEDS.name.to_owned(), seeds);
+
+    let new = anonymous(&dump, &Key::of([3; 32])).unwrap();
+    let drawn = &new.constants[&constant];
+    assert_eq!(
+        new.tables[registry::SEEDS.name].entries[&vec![0; 4]],
+        *drawn
+    );
+    assert_eq!(drawn.len(), live.len());
+    for (word, live) in drawn.chunks(4).zip(live.chunks(4)) {
+        assert_ne!(word, live);
+    }
+    let other = anonymous(&dump, &Key::of([4; 32])).unwrap();
+    assert_ne!(other.constants[&constant], *drawn, "they depend on the key");
 }

@@ -198,6 +198,12 @@ impl Reader {
         }
     }
 
+    /// The same with other seeds.
+    pub(crate) const fn with_seeds(mut self, seeds: Seeds) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
     /// The table in this memory.
     pub(crate) const fn table<M: Memory>(&self, memory: M) -> Table<'_, M>
     where
