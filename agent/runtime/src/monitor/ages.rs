@@ -52,6 +52,10 @@ impl Ages {
     /// A connection began.
     pub(super) fn begin(&mut self, connection: &FlowConnection) {
         let id = self.id(connection);
+        // A report that one has timed out was about an earlier one of this name.
+        for told in &mut self.told {
+            told.remove(&id);
+        }
         let [newest, before] = &mut self.began;
         if newest.len() >= LIMIT {
             *before = mem::take(newest);
@@ -174,6 +178,11 @@ mod tests {
         assert!(
             ages.is_told(&connection(1, 0, 125), 1220),
             "by the look before"
+        );
+        ages.begin(&connection(1, 0, 0));
+        assert!(
+            !ages.is_told(&connection(1, 0, 5), 1230),
+            "it began after the look"
         );
         ages.look(1300);
         assert!(ages.is_told(&connection(1, 0, 225), 1320), "too long ago");

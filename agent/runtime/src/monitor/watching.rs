@@ -42,8 +42,8 @@ pub(super) struct Watcher {
     wanted: Wanted,
     events: Sender<Arc<FlowEvent>>,
     lost: Arc<AtomicU64>,
-    /// Number of packets that were meant.
-    packets: u32,
+    /// Number of packets of which none was sent yet; those that were not reported count too.
+    unsent: u64,
 }
 
 /// Both ends.
@@ -54,7 +54,7 @@ pub(super) fn watching(wanted: Wanted) -> (Watcher, Watching) {
         wanted,
         events: sender,
         lost: Arc::clone(&lost),
-        packets: 0,
+        unsent: 0,
     };
     (watcher, Watching { events, lost })
 }
@@ -135,14 +135,16 @@ impl Watcher {
 
     fn is_sampled(&mut self, sample: Option<u32>, told_of: u32) -> bool {
         let one_in = self.wanted.one_in.max(1);
-        match sample {
-            Some(sample) => shunt_datapath::is_sampled(sample, one_in),
-            None => {
-                self.packets = self.packets.wrapping_add(1);
-                self.packets
-                    .is_multiple_of((one_in / told_of.max(1)).max(1))
-            }
+        if let Some(sample) = sample {
+            return shunt_datapath::is_sampled(sample, one_in);
         }
+        // One report stands for `told_of` packets.
+        self.unsent += u64::from(told_of.max(1));
+        let is_sampled = self.unsent >= u64::from(one_in);
+        if is_sampled {
+            self.unsent %= u64::from(one_in);
+        }
+        is_sampled
     }
 }
 
@@ -249,6 +251,20 @@ mod tests {
         assert_eq!(count, 100);
         watcher.tell(&event(FlowKind::Opened), Some(u32::MAX / 2), 2);
         assert!(watching.events.try_recv().is_err(), "another connection");
+    }
+
+    #[test]
+    fn a_sample_that_is_no_multiple_of_anothers_has_its_own_rate() {
+        let (mut watcher, mut watching) = watching(Wanted {
+            one_in: 100,
+            ..Wanted::default()
+        });
+        // Of 70,000 packets, one in 70 is reported.
+        for _ in 0..1_000 {
+            watcher.tell(&event(FlowKind::Dropped), None, 70);
+        }
+        let count = std::iter::from_fn(|| watching.events.try_recv().ok()).count();
+        assert_eq!(count, 700);
     }
 
     #[test]
