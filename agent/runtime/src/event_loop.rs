@@ -76,6 +76,8 @@ struct Preparation {
     ready: ReadyTables,
     /// Since when, if anything was.
     since: Option<Instant>,
+    /// True if an operator has confirmed what the event removes, however much it is.
+    is_confirmed: bool,
 }
 
 /// Addresses of this host with which the frontends do not fit into the tables.
@@ -113,6 +115,8 @@ pub struct EventLoop {
     unwarned: u64,
     /// Changes by an operator.
     steering: Steering,
+    /// Time of the next attempt to take back those that have ended, if the last one failed.
+    end_again: Option<Instant>,
     /// The host's addresses, if what follows from them does not fit.
     unfitting: Option<Unfitting>,
     /// Share of all frontends that one event may remove, in percent; `None`: all.
@@ -159,6 +163,7 @@ impl EventLoop {
             warnings: Limit::new(Instant::now()),
             unwarned: 0,
             steering,
+            end_again: None,
             unfitting: None,
             max_removal,
             held_removal: None,
@@ -205,7 +210,7 @@ impl EventLoop {
                     reports.while_busy(|| self.agent.attach_more());
                 }
                 () = until(self.acknowledgements.due()) => self.summarise(),
-                () = after(self.steering.next_end(SystemTime::now())) => {
+                () = after(self.next_end()) => {
                     reports.while_busy(|| self.end_overrides());
                 }
                 _ = scans.tick() => reports.while_busy(|| self.agent.check_kept()),
@@ -419,7 +424,11 @@ impl EventLoop {
         circumstances: Circumstances,
         preparation: &Preparation,
     ) -> Result<Acceptance, ApplyError> {
-        let Preparation { ready, since } = preparation;
+        let Preparation {
+            ready,
+            since,
+            is_confirmed,
+        } = preparation;
         let subject = event.subject();
         self.has_slack |= matches!(event, RendererEvent::Resync(_)) || since.is_some();
         let kind = event.kind();
@@ -432,7 +441,7 @@ impl EventLoop {
         let event = self.agent.with_undecided(event, undecided);
         let health_checks = self.agent.without_drained(health_checks, &event);
         let announced = reports.announce(&health_checks);
-        let max_removal = self.max_removal;
+        let max_removal = self.max_removal.filter(|_| !is_confirmed);
         let kept = max_removal.is_some().then(|| event.clone());
         match self
             .agent

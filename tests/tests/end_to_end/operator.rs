@@ -329,6 +329,40 @@ fn an_event_that_removes_too_much_waits_for_a_decision() {
 }
 
 #[test]
+fn a_confirmed_event_alone_may_remove_too_much() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    let mut world = world.stopped().start(&["--max-removal", "50"]);
+    world.apply(&resync_with(&[service.json()]));
+    let mut world = world.killed().start(&["--max-removal", "50"]);
+    let mut other = service.json();
+    other["id"]["name"] = "other".into();
+    other["cluster_ips"] = json!(["10.96.0.11"]);
+    other["external_ips"] = json!([]);
+    other["ports"]["main"]["node_port"] = 30081.into();
+    // It waits for the first Resync, which waits for a decision.
+    let delete = json!({ "event": "DeleteService", "id": other["id"] });
+    world.agent.send(&[delete.to_string()]).unwrap();
+    world.agent.send(&[resync_with(&[other])]).unwrap();
+    let held = |kind: &str| {
+        wait_until("it is held", SOON, || {
+            let held = status(&world)["held_removal"].clone();
+            held["event"].as_str()?.contains(kind).then_some(held)
+        })
+        .unwrap()
+    };
+    let number = held("Resync")["number"].to_string();
+    world.shunt(&["confirm", &number]).clean();
+    held("DeleteService");
+    let services = world.shunt(&["services", "-o", "json"]).json();
+    let names = services.as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|frontend| &frontend["service"]).collect();
+    assert_eq!(names, ["default/other"; 2]);
+}
+
+#[test]
 fn a_socket_whose_file_is_removed_comes_back() {
     let Some(world) = World::new() else {
         return;

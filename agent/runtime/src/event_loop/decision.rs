@@ -80,16 +80,11 @@ impl EventLoop {
         let decided = match decision {
             Decision::Confirm => {
                 info!("{origin}: {subject}: confirmed");
-                let limit = self.max_removal.take();
-                let applied = self.event(
-                    &reports,
-                    origin,
-                    Ok(event),
-                    circumstances,
-                    &Preparation::default(),
-                );
-                self.max_removal = limit;
-                applied
+                let confirmed = Preparation {
+                    is_confirmed: true,
+                    ..Preparation::default()
+                };
+                self.event(&reports, origin, Ok(event), circumstances, &confirmed)
             }
             Decision::Discard => {
                 warn!("{origin}: {subject}: discarded: the next Resync brings what it said");

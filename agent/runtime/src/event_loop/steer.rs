@@ -1,11 +1,11 @@
 //! An operator's changes of endpoints, and those that end by themselves.
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, info};
 
 use crate::{
-    event_loop::EventLoop,
+    event_loop::{EventLoop, TRY_AGAIN},
     outcome::{Acceptance, ControlError},
     request::Steer,
     steering::{Steered, Steering},
@@ -40,11 +40,28 @@ impl EventLoop {
             .filter(|Steered { until, .. }| until.is_some_and(|until| until <= now));
         let ended: Vec<String> = ended.map(|steered| steered.change.to_string()).collect();
         let what = format!("override ended: {}", ended.join(", "));
-        // What a service would be without it cannot be: then it stays as it is, and the list is right.
-        if let Err(error) = self.follow_steering(steering.clone(), &what) {
-            error!("{what}: {error}");
-            self.steering = steering;
+        // What a service would be without it may have no room: then it stays as it is, and stays in the list.
+        match self.follow_steering(steering, &what) {
+            Ok(_) => self.end_again = None,
+            Err(error) => {
+                let again = self.end_again.replace(Instant::now() + TRY_AGAIN);
+                if again.is_none() {
+                    error!(
+                        "{what}: {error}: tried again every {} s",
+                        TRY_AGAIN.as_secs()
+                    );
+                }
+            }
         }
+    }
+
+    /// Returns the time until overrides have to be taken back; `None` if none ends.
+    pub(super) fn next_end(&self) -> Option<Duration> {
+        let end = self.steering.next_end(SystemTime::now())?;
+        let again = self
+            .end_again
+            .map(|again| again.saturating_duration_since(Instant::now()));
+        Some(again.map_or(end, |again| again.max(end)))
     }
 
     /// Makes these hold, and keeps them.

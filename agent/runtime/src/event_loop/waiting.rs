@@ -98,6 +98,7 @@ impl EventLoop {
                 Needs::Known { keys, since } => Preparation {
                     ready: self.tables.tables(&keys).collect(),
                     since: Some(since),
+                    is_confirmed: false,
                 },
                 Needs::Unknown => {
                     let Foresight { footprint, lacking } = self.foresee(&item).unwrap_or_default();
