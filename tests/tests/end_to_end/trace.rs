@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
-use shunt_tests::{Failure, Target, Transport, addresses};
+use shunt_tests::{Continuous, Failure, Target, Transport, addresses};
 
 use crate::{
     command::Ran,
@@ -232,6 +232,23 @@ fn what_is_refused_or_dropped_is_told_with_its_counter() {
     // A pod of this node is served all the same.
     let traced = asked(&world, &addresses::POD_C.to_string(), &to, &[]);
     assert_eq!(traced.backend(), world.backend("pod-d"));
+}
+
+#[test]
+fn a_refusal_is_traced_as_one_while_others_are_refused() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp);
+    world.add(&service);
+    let target = service.node_port();
+    let refused = Continuous::start(world.sandbox.outside(), target, REQUEST);
+    let from = addresses::OUTSIDE.to_string();
+    for _ in 0..5 {
+        let traced = asked(&world, &from, &to(target, Transport::Tcp), &[]);
+        traced.assert_end("rejected");
+    }
+    drop(refused);
 }
 
 #[test]

@@ -52,6 +52,9 @@ impl DumpLines {
         memory: Borrowed,
     ) -> Result<Self, InspectError> {
         let begun = spawn_blocking(move || {
+            // Before the clock is read: by an earlier clock, a rejection that was sent meanwhile would be due in the
+            // future, and the next one too early.
+            let dues = dues(&copies)?;
             let mut ready = VecDeque::from([Record::Node(node(sockets)?)]);
             let constants = copies
                 .constants()
@@ -63,6 +66,7 @@ impl DumpLines {
             ready.extend(constants);
             ready.extend(network()?);
             ready.extend(frontends.into_iter().map(Record::Frontend));
+            ready.extend(dues);
             Ok::<_, io::Error>(Self {
                 copies,
                 next: 0,
@@ -122,11 +126,8 @@ impl DumpLines {
         {
             let number = self.next;
             self.next += 1;
-            if tables::is_of_use(name)
-                && let Some(copy) = self.copies.copy(number)
-            {
-                let records = table_records(name, &tables::table(copy?));
-                self.ready.extend(records);
+            if tables::is_of_use(name) && !tables::has_dues(name) {
+                self.ready.extend(records(&self.copies, number, name)?);
             }
         }
         if let Some(record) = self.ready.pop_front() {
@@ -137,6 +138,20 @@ impl DumpLines {
         self.is_over = true;
         Ok(is_last.then_some(Record::End { lines: self.lines }))
     }
+}
+
+/// Returns the lines of the tables with times that are compared with the node's clock.
+fn dues(copies: &TableCopies) -> io::Result<Vec<Record>> {
+    let names = copies.names().enumerate();
+    let dues = names.filter(|(_, name)| tables::has_dues(name));
+    let records = dues.map(|(number, name)| records(copies, number, name));
+    Ok(records.collect::<io::Result<Vec<_>>>()?.concat())
+}
+
+/// Returns the lines of the table with this number; none if it cannot be copied.
+fn records(copies: &TableCopies, number: usize, name: &str) -> io::Result<Vec<Record>> {
+    let copy = copies.copy(number).transpose()?;
+    Ok(copy.map_or_else(Vec::new, |copy| table_records(name, &tables::table(copy))))
 }
 
 /// The node now.

@@ -7,8 +7,12 @@ use shunt_trace::{Shape, Table};
 /// Returns whether a table is of use in a later analysis. What programs keep for the packets of a moment
 /// is not, but for when the next rejection is due.
 pub(super) fn is_of_use(name: &str) -> bool {
-    registry::maps().all(|map| map.name != name || map.kind != Kind::Scratch)
-        || name == registry::REJECTIONS.name
+    registry::maps().all(|map| map.name != name || map.kind != Kind::Scratch) || has_dues(name)
+}
+
+/// Returns whether a table has times that are compared with the clock to the nanosecond: when rejections are due.
+pub(super) fn has_dues(name: &str) -> bool {
+    name == registry::REJECTIONS.name
 }
 
 /// The table that was copied.
