@@ -124,17 +124,21 @@ impl Overrides {
     }
 
     /// The service with the weights that follow, and without drained endpoints in the choice by topology;
-    /// as it is if none of its endpoints is meant.
-    pub fn apply(&self, service: Arc<Service>) -> Arc<Service> {
+    /// as it is if none of its endpoints is meant. The weights of local backends count `local_backend_weight` times.
+    /// A weight that makes the sum larger than a u32 counts for less, so that a service of the events can be rendered
+    /// whatever an operator has set.
+    pub fn apply(&self, service: Arc<Service>, local_backend_weight: u32) -> Arc<Service> {
         if !self.concerns(&service) {
             return service;
         }
         let mut changed = (*service).clone();
         let id = Arc::clone(&changed.id);
         for port in &mut changed.ports {
+            let most = self.most(&id, port, local_backend_weight);
             let mut is_drained = false;
             for endpoint in &mut port.endpoints {
-                let weight = self.weight(&id, endpoint);
+                let limit = endpoint.weight.saturating_add(most);
+                let weight = self.weight(&id, endpoint).min(limit);
                 is_drained |= weight == 0 && endpoint.weight > 0;
                 endpoint.weight = weight;
             }
@@ -143,6 +147,48 @@ impl Overrides {
             }
         }
         Arc::new(changed)
+    }
+
+    /// Returns the name of a port of the service of which a weight counts for less than it is.
+    pub(crate) fn port_over_limit<'a>(
+        &self,
+        service: &'a Service,
+        local_backend_weight: u32,
+    ) -> Option<&'a Arc<str>> {
+        let id = &service.id;
+        let mut ports = service.ports.iter();
+        let port = ports.find(|port| {
+            let most = self.most(id, port, local_backend_weight);
+            let mut endpoints = port.endpoints.iter();
+            endpoints.any(|endpoint| self.raise(id, endpoint) > most)
+        });
+        port.map(|port| &port.name)
+    }
+
+    /// Returns how much the weight of each endpoint of the port may be raised at most, so that their sum remains a u32.
+    fn most(&self, service: &ServiceId, port: &ServicePort, local_backend_weight: u32) -> u32 {
+        let (mut sum, mut raised) = (0_u64, 0_u64);
+        for endpoint in &port.endpoints {
+            let factor = if endpoint.local {
+                local_backend_weight
+            } else {
+                1
+            };
+            let weight = self.weight(service, endpoint).min(endpoint.weight);
+            sum = sum.saturating_add(u64::from(weight) * u64::from(factor));
+            if self.raise(service, endpoint) > 0 {
+                raised += u64::from(factor);
+            }
+        }
+        let spare = u64::from(u32::MAX).saturating_sub(sum);
+        let most = spare.checked_div(raised).unwrap_or(spare);
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how much larger than its own the weight is that an endpoint is to have.
+    fn raise(&self, service: &ServiceId, endpoint: &Endpoint) -> u32 {
+        self.weight(service, endpoint)
+            .saturating_sub(endpoint.weight)
     }
 
     /// The number of distinct addresses of this node's endpoints that take new connections, over all ports
@@ -292,10 +338,91 @@ mod tests {
             (&[1, 2, 3], [true, true, false, false]),
         ] {
             let overrides = Overrides::new(drained.iter().copied().map(drain));
-            let found = overrides.apply(Arc::new(service.clone()));
+            let found = overrides.apply(Arc::new(service.clone()), 1);
             let endpoints = found.ports[0].endpoints.iter();
             let scopes = endpoints.map(|endpoint| endpoint.scopes.cluster);
             assert_eq!(scopes.collect::<Vec<_>>(), expected, "{drained:?}");
+        }
+    }
+
+    #[test]
+    fn no_weight_makes_the_sum_larger_than_it_may_be() {
+        let weighted = |last: u8, weight: u32, local: bool| Endpoint {
+            weight,
+            local,
+            ..endpoint([10, 1, 1, last], None)
+        };
+        let service = |endpoints: &[Endpoint]| {
+            let endpoints = endpoints.to_vec();
+            let port = ServicePort {
+                endpoints,
+                ..service_port()
+            };
+            Service {
+                ports: vec![port],
+                ..service()
+            }
+        };
+        let set = |last: u8, weight: u32| Override::Weight {
+            service: ServiceId::new("default", "web"),
+            ip: [10, 1, 1, last].into(),
+            port: None,
+            weight,
+        };
+        let most = u32::MAX;
+        for (what, endpoints, overrides, expected, is_over) in [
+            (
+                "all of it",
+                vec![weighted(1, 1, false), weighted(2, 1, false)],
+                vec![set(1, most - 1)],
+                vec![most - 1, 1],
+                false,
+            ),
+            (
+                "one more endpoint",
+                vec![
+                    weighted(1, 1, false),
+                    weighted(2, 1, false),
+                    weighted(3, 1, false),
+                ],
+                vec![set(1, most - 1)],
+                vec![most - 2, 1, 1],
+                true,
+            ),
+            (
+                "two of them",
+                vec![weighted(1, 1, false), weighted(2, 2, false)],
+                vec![set(1, most), set(2, most)],
+                vec![most / 2, most / 2 + 1],
+                true,
+            ),
+            (
+                "a local one counts three times",
+                vec![weighted(1, 1, true), weighted(2, 1, false)],
+                vec![set(1, most)],
+                vec![(most - 4) / 3 + 1, 1],
+                true,
+            ),
+            (
+                "a lower weight makes room",
+                vec![weighted(1, most - 1, false), weighted(2, 1, false)],
+                vec![set(1, 5), set(2, 7)],
+                vec![5, 7],
+                false,
+            ),
+        ] {
+            let service = service(&endpoints);
+            let overrides = Overrides::new(overrides);
+            let is_found = overrides.port_over_limit(&service, 3).is_some();
+            assert_eq!(is_found, is_over, "{what}");
+            let found = overrides.apply(Arc::new(service), 3);
+            let endpoints = &found.ports[0].endpoints;
+            let weights: Vec<u32> = endpoints.iter().map(|endpoint| endpoint.weight).collect();
+            assert_eq!(weights, expected, "{what}");
+            let shares = endpoints
+                .iter()
+                .map(|endpoint| u64::from(endpoint.weight) * if endpoint.local { 3 } else { 1 });
+            assert!(shares.sum::<u64>() <= u64::from(most), "{what}");
         }
     }
 

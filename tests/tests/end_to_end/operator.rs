@@ -137,6 +137,16 @@ fn a_weight_ends_when_its_time_is_over() {
     assert!(heavy.errors.contains("the sum of the weights"), "{heavy:?}");
     assert_eq!(weights(&world), [1, 1], "and it has no effect");
     assert_eq!(status(&world)["overrides"], json!([]));
+
+    // The largest weight that fits does not keep another endpoint away.
+    let most = u32::MAX - 1;
+    world
+        .shunt(&["weight", "default/web", &a.to_string(), &most.to_string()])
+        .clean();
+    assert_eq!(weights(&world), [u64::from(most), 1]);
+    let larger = service.backend(world.backend("pod-d"));
+    world.apply(&larger.event("UpdateService"));
+    assert_eq!(weights(&world), [u64::from(most) - 1, 1, 1]);
 }
 
 #[test]

@@ -65,7 +65,8 @@ impl<'a> Draft<'a> {
     /// Adds a service that is new, replaced, or to be rendered anew, in its form in the events.
     pub(super) fn put(&mut self, told: Arc<Service>) {
         let overrides = self.overrides.as_ref().unwrap_or(&self.state.overrides);
-        let service = overrides.apply(Arc::clone(&told));
+        let local_backend_weight = self.state.options.balancing.local_backend_weight.get();
+        let service = overrides.apply(Arc::clone(&told), local_backend_weight);
         let id = Arc::clone(&service.id);
         self.services.insert(id, Some(Arc::clone(&service)));
         self.put.push((service, told));

@@ -203,7 +203,8 @@ impl Renderer {
     ///
     /// # Errors
     ///
-    /// A service cannot be rendered, or has to wait for a Resync.
+    /// A service cannot be rendered, or has to wait for a Resync. Or a weight is too large for the endpoints that are
+    /// there; if more of them come later, it counts for less.
     pub fn plan_overrides(&self, overrides: Overrides) -> Result<Plan, RenderError> {
         if !self.state.synced {
             return Err(RenderError::BeforeResync);
@@ -214,6 +215,21 @@ impl Renderer {
             let told = &entry.told;
             before.concerns(told) || overrides.concerns(told)
         });
+        let local_backend_weight = self.state.options.balancing.local_backend_weight.get();
+        for entry in &concerned {
+            let over_limit = |overrides: &Overrides| {
+                overrides
+                    .port_over_limit(&entry.told, local_backend_weight)
+                    .cloned()
+            };
+            if let Some(port) = over_limit(&overrides).filter(|_| over_limit(before).is_none()) {
+                return Err(RenderError::WeightOverflow {
+                    service: Arc::clone(&entry.told.id),
+                    port,
+                    local_backend_weight,
+                });
+            }
+        }
         // Services claim what is new in their order.
         concerned.sort_by(|one, other| one.told.id.cmp(&other.told.id));
         let mut draft = Draft::new(&self.state);

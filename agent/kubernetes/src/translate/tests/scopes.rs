@@ -130,7 +130,7 @@ fn a_drained_endpoint_counts_as_one_that_is_not_ready() {
             let expected = World::new().slice(json!(unready)).model();
             let ip = told.ports[0].endpoints[drained].ip;
             let drain = Override::Drain { ip, port: None };
-            let found = Overrides::new([drain]).apply(Arc::clone(&told));
+            let found = Overrides::new([drain]).apply(Arc::clone(&told), 1);
             assert_eq!(
                 scopes(&found, drained),
                 scopes(&expected, drained),
