@@ -287,7 +287,11 @@ impl EventLoop {
                 reply(answer, are_gone(self.agent.renderer(), &connections));
             }
             Request::Figures(answer) => {
-                reply(answer, Figures::of(&self.agent, self.held.count()));
+                let held = self.held.count();
+                let removal = self.held_removal.as_ref();
+                let removal = removal.map(|removal| removal.since.elapsed());
+                let figures = Figures::of(&self.agent, held, removal, &self.steering);
+                reply(answer, figures);
             }
             Request::LoadFlows(answer) => {
                 let loader = self.agent.datapath().flow_loader();

@@ -1,15 +1,15 @@
 //! The agent's figures for a scrape of the metrics. They cost the event loop no system call
 //! but those that read the tables' use, and no look at any table in the kernel.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use shunt_datapath::{
     Cured, InterfaceState, InterfaceStatus, SocketLb, SocketStatus, TableUse, UplinkState,
     UplinkStatus,
 };
-use shunt_model::FrontendKind;
+use shunt_model::{FrontendKind, Override};
 
-use crate::{agent::Agent, health::ByFamily, ip_family::IpFamily};
+use crate::{agent::Agent, health::ByFamily, ip_family::IpFamily, steering::Steering};
 
 /// Figures of the event loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub struct Figures {
     pub synced: bool,
     /// Events that are held until one is.
     pub held: usize,
+    /// Time for which an event has waited for a decision of an operator, if one waits.
+    pub removal_held: Option<Duration>,
+    /// Number of overrides by an operator.
+    pub overrides: OverrideCounts,
     /// Frontends that events lead to, in each family.
     pub frontends: ByFamily<usize>,
     /// Claims that wait for an older one.
@@ -35,6 +39,17 @@ pub struct Figures {
     pub tables: Vec<TableUse>,
     /// Sockets of the node's processes that had no backend.
     pub sockets_cured: Cured,
+}
+
+/// Overrides by an operator, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OverrideCounts {
+    /// Drained endpoints.
+    pub drain: usize,
+    /// Drained nodes.
+    pub drain_node: usize,
+    /// Weights.
+    pub weight: usize,
 }
 
 /// Service ports, by the policy that leaves them without an endpoint.
@@ -88,7 +103,12 @@ pub struct SocketHooks {
 }
 
 impl Figures {
-    pub(super) fn of(agent: &Agent, held: usize) -> Self {
+    pub(super) fn of(
+        agent: &Agent,
+        held: usize,
+        removal_held: Option<Duration>,
+        steering: &Steering,
+    ) -> Self {
         let (renderer, datapath) = (agent.renderer(), agent.datapath());
         let [v4, v6] = renderer.frontend_counts();
         let tables = datapath.table_use().into_iter();
@@ -96,6 +116,8 @@ impl Figures {
         Self {
             synced: renderer.is_synced(),
             held,
+            removal_held,
+            overrides: overrides(steering),
             frontends: ByFamily { v4, v6 },
             conflicts: renderer.conflicts().count(),
             no_local_endpoints: no_local_endpoints(agent),
@@ -123,6 +145,18 @@ impl SocketHooks {
             at_root: *is_root && !hooks.is_empty(),
         }
     }
+}
+
+fn overrides(steering: &Steering) -> OverrideCounts {
+    let mut counts = OverrideCounts::default();
+    for steered in steering.iter() {
+        *match steered.change {
+            Override::Drain { .. } => &mut counts.drain,
+            Override::DrainNode { .. } => &mut counts.drain_node,
+            Override::Weight { .. } => &mut counts.weight,
+        } += 1;
+    }
+    counts
 }
 
 fn interfaces(statuses: impl Iterator<Item = InterfaceStatus>) -> Interfaces {

@@ -71,7 +71,7 @@ pub use self::{
     dump::lines::DumpLines,
     error::{Ending, InspectError},
     event_loop::EventLoop,
-    figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks, Uplinks},
+    figures::{Figures, Interfaces, NoLocalEndpoints, OverrideCounts, SocketHooks, Uplinks},
     flow_meters::FlowMeters,
     frontend_list::FrontendList,
     frontends::InspectedFrontend,

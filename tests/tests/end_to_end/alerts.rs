@@ -121,7 +121,7 @@ fn firing(alerts: &[&str]) -> BTreeSet<String> {
 }
 
 /// Values that stay, and the alert that they make fire.
-const STEADY: [(&str, &[(&str, u32)]); 11] = [
+const STEADY: [(&str, &[(&str, u32)]); 12] = [
     ("ShuntDown", &[("up", 0)]),
     ("ShuntEventLoopStuck", &[("shunt_event_loop_responsive", 0)]),
     ("ShuntNotSynced", &[("shunt_synced", 0)]),
@@ -130,6 +130,7 @@ const STEADY: [(&str, &[(&str, u32)]); 11] = [
         &[(r#"shunt_source_connected{source="kubernetes"}"#, 0)],
     ),
     ("ShuntServicesRefused", &[("shunt_services_refused", 2)]),
+    ("ShuntRemovalHeld", &[("shunt_removal_held_seconds", 30)]),
     (
         "ShuntTableFillsUp",
         &[

@@ -9,7 +9,7 @@ use std::{
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use shunt_runtime::{
     ByFamily, Contact, Figures, Health, Interfaces, IpFamily, Listeners, NoLocalEndpoints,
-    SocketHooks, Uplinks,
+    OverrideCounts, SocketHooks, Uplinks,
 };
 
 use crate::{
@@ -171,6 +171,8 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
     let Figures {
         synced,
         held,
+        removal_held,
+        overrides,
         frontends,
         conflicts,
         no_local_endpoints,
@@ -192,6 +194,11 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
             *held as f64,
         ),
         (
+            "shunt_removal_held_seconds",
+            "How long an event has waited for `shunt confirm` or `shunt discard`; 0: none waits",
+            removal_held.map_or(0.0, |held| held.as_secs_f64()),
+        ),
+        (
             "shunt_frontend_conflicts",
             "Frontends that a service waits for, because another has them",
             *conflicts as f64,
@@ -199,6 +206,22 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
     ] {
         samples.gauge(name, help, &[], one(value))?;
     }
+    let OverrideCounts {
+        drain,
+        drain_node,
+        weight,
+    } = *overrides;
+    let counts = [
+        ("drain", drain),
+        ("drain_node", drain_node),
+        ("weight", weight),
+    ];
+    samples.gauge(
+        "shunt_overrides",
+        "Overrides by `shunt drain` and `shunt weight` that are in effect",
+        &["kind"],
+        counts.map(|(kind, count)| of(kind, count as f64)),
+    )?;
     let family = |family: IpFamily| of(family.name(), *frontends.of(family) as f64);
     samples.gauge(
         "shunt_frontends",
