@@ -21,7 +21,7 @@ use crate::cli::{
     client::with_agent,
     flags::paths::SocketArgs,
     monitor::{events::Events, filter::FilterArgs},
-    output::{complain, print_while_read},
+    output::{complain, print_while_read, write_json},
 };
 
 /// Show what becomes of connections and packets, as it happens
@@ -129,13 +129,13 @@ impl Printer {
             for event in events {
                 match form {
                     EventFormat::Line => writeln!(out, "{}", Escaped(line::line(event)))?,
-                    EventFormat::Json => json(event, out)?,
+                    EventFormat::Json => write_json(event, out)?,
                     EventFormat::Pcapng => pcapng::packet(event, out)?,
                 }
             }
             match form {
                 EventFormat::Line if more > 0 => writeln!(out, "{more} events were lost"),
-                EventFormat::Json if more > 0 => json(&Lost { lost }, out),
+                EventFormat::Json if more > 0 => write_json(&Lost { lost }, out),
                 _ => Ok(()),
             }
         })?;
@@ -144,9 +144,4 @@ impl Printer {
         }
         Ok(is_read && self.left != Some(0))
     }
-}
-
-fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)
 }

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
+use shunt_model::Escaped;
 use shunt_trace::{Destination, Dump, Flags, Part, Question, Sender, Trace, read, trace};
 
 use crate::cli::{
@@ -132,14 +133,14 @@ fn answer(dump: Dump, question: &Question, output: OutputFormat) -> Result<()> {
     Ok(())
 }
 
-/// The steps, a line each; those of a hook stand under it.
+/// The steps, a line each; those of a hook stand under it. Names are those of a dump that anyone may have written.
 fn write(trace: &Trace, question: &Question, out: &mut impl Write) -> std::io::Result<()> {
-    writeln!(out, "{}", trace.packet)?;
+    writeln!(out, "{}", Escaped(&trace.packet))?;
     for step in &trace.steps {
         let indent = if step.step.is_place() { "" } else { "  " };
-        writeln!(out, "{indent}{}", step.text)?;
+        writeln!(out, "{indent}{}", Escaped(&step.text))?;
     }
-    writeln!(out, "=> {}", trace.end)?;
+    writeln!(out, "=> {}", Escaped(&trace.end))?;
     if !trace.distribution.is_empty() {
         writeln!(out, "\nOf {} packets:", question.count)?;
         for Part {
@@ -151,11 +152,15 @@ fn write(trace: &Trace, question: &Question, out: &mut impl Write) -> std::io::R
             let share = f64::from(*packets) / f64::from(question.count) * 100.0;
             let who =
                 backend.map_or_else(|| "no backend".to_owned(), |backend| backend.to_string());
-            writeln!(out, "  {packets:>6}  {share:>5.1} %  {who}: {end}")?;
+            writeln!(
+                out,
+                "  {packets:>6}  {share:>5.1} %  {who}: {}",
+                Escaped(end)
+            )?;
         }
     }
     for remark in &trace.remarks {
-        writeln!(out, "note: {remark}")?;
+        writeln!(out, "note: {}", Escaped(remark))?;
     }
     Ok(())
 }

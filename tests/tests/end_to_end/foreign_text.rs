@@ -1,9 +1,15 @@
 //! Text that others chose, wherever it is shown.
 
-use serde_json::{Value, json};
-use shunt_tests::{Ack, Transport};
+use std::thread;
 
-use crate::{service::Service, world::World};
+use serde_json::{Value, json};
+use shunt_tests::{Ack, Continuous, Transport, addresses};
+
+use crate::{
+    command::shunt_at,
+    service::Service,
+    world::{REQUEST, World},
+};
 
 /// It ends the line, moves the cursor and clears the screen, and turns round what follows.
 const NAME: &str = "web\u{202e}\u{2066}x";
@@ -69,6 +75,25 @@ fn foreign_text_forges_no_line_and_commands_no_terminal() {
     let named = |frontend: &Value| frontend["service"] == format!("default/{NAME}");
     let services = services.json();
     assert!(services.as_array().unwrap().iter().all(named), "{services}");
+
+    let (from, to) = (
+        addresses::POD_C.to_string(),
+        service.cluster_ip().address().to_string(),
+    );
+    for form in ["table", "json"] {
+        let traced = world.shunt(&["trace", "--from", &from, "--to", &to, "-o", form]);
+        is_plain("trace", &traced.clean());
+    }
+    for form in ["line", "json"] {
+        let socket = world.agent.socket().to_owned();
+        let watching = ["monitor", "--count", "1", "-o", form];
+        let watched = thread::spawn(move || shunt_at(&socket, &watching, ""));
+        let requests = Continuous::start(world.client_pod(), service.cluster_ip(), REQUEST);
+        let watched = watched.join().unwrap().clean();
+        drop(requests);
+        assert!(watched.contains("default/web"), "{watched}");
+        is_plain("monitor", &watched);
+    }
 
     let log = world.agent.log();
     assert!(log.contains(SHOWN_NAME), "{log}");

@@ -32,7 +32,16 @@ let end = () => {};
 /** `#/service/default/web?x=y`: the path's parts, and what is asked for. */
 function here() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return { parts: path.split("/").map(decodeURIComponent), query: new URLSearchParams(query) };
+  return { parts: path.split("/").map(decoded), query: new URLSearchParams(query) };
+}
+
+/** A part of an address as it was before it was encoded; one that somebody has typed may be no code. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function show(isFirst) {

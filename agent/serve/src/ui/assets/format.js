@@ -56,3 +56,6 @@ export const place = ({ ip, port }) => (ip.includes(":") ? `[${ip}]:${port}` : `
 
 /** One service, two services. */
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+/** The address of a service's screen, whatever characters its name has. */
+export const linkTo = (service) => `#/service/${service.split("/").map(encodeURIComponent).join("/")}`;

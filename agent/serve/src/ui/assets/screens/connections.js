@@ -2,7 +2,7 @@
 
 import { h, fill, say } from "../dom.js";
 import { ask } from "../ask.js";
-import { count, duration, place } from "../format.js";
+import { count, duration, linkTo, place } from "../format.js";
 
 const PAGE = 100;
 const STATES = ["SYN_SENT", "SYN_RECV", "NEW", "ESTABLISHED", "CLOSING", "CLOSED", "TIME_WAIT", "UNREPLIED", "REPLIED", "ASSURED"];
@@ -74,7 +74,7 @@ function row({ protocol, client, frontend, service, backend, state, idle_seconds
     protocol,
     h("span", { class: "mono" }, place(client)),
     h("span", { class: "mono" }, place(frontend)),
-    service ? h("a", { class: "link", href: `#/service/${service}` }, service) : "–",
+    service ? h("a", { class: "link", href: linkTo(service) }, service) : "–",
     h("span", {}, h("span", { class: "mono" }, place(backend)), snat ? h("span", { class: "muted" }, " from ", h("span", { class: "mono" }, place(snat))) : null),
     h("span", { class: "tag", "data-tone": ["ESTABLISHED", "ASSURED", "REPLIED"].includes(state) ? "good" : null }, state),
     duration(idle),

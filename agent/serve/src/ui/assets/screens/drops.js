@@ -4,7 +4,7 @@ import { h, every, fill, say, section } from "../dom.js";
 import { ask } from "../ask.js";
 import { chart } from "../chart.js";
 import { follow } from "../live.js";
-import { count, rate } from "../format.js";
+import { count, linkTo, rate } from "../format.js";
 import { PASSED, REFUSED } from "../words.js";
 
 const AGAIN = 3000;
@@ -81,7 +81,7 @@ function counterTable(words, nothing) {
 function portTable(refusals) {
   if (refusals.length === 0) return h("p", { class: "empty" }, "No service was refused anything.");
   const rows = refusals.map(([service, port, reason, number]) =>
-    h("tr", {}, h("td", { "data-title": "Service" }, h("a", { class: "link", href: `#/service/${service}` }, service)), h("td", { "data-title": "Port" }, port), h("td", { class: "mono", "data-title": "Reason" }, reason), h("td", { class: "number", "data-title": "So far" }, count(number))),
+    h("tr", {}, h("td", { "data-title": "Service" }, h("a", { class: "link", href: linkTo(service) }, service)), h("td", { "data-title": "Port" }, port), h("td", { class: "mono", "data-title": "Reason" }, reason), h("td", { class: "number", "data-title": "So far" }, count(number))),
   );
   return h("table", { class: "list folding" }, h("thead", {}, h("tr", {}, ["Service", "Port", "Reason"].map((title) => h("th", { scope: "col" }, title)), h("th", { scope: "col", class: "number" }, "So far"))), h("tbody", {}, rows));
 }

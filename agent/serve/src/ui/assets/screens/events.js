@@ -2,7 +2,7 @@
 
 import { h, every, fill, say } from "../dom.js";
 import { ask } from "../ask.js";
-import { clock, count, place } from "../format.js";
+import { clock, count, linkTo, place } from "../format.js";
 
 const AGAIN = 1000;
 /** Starting to watch has the kernel verify programs. */
@@ -86,7 +86,7 @@ function row({ time, kind, protocol, client, frontend, service, label, backend, 
     h("span", { class: "tag", "data-tone": TONES[kind] }, kind),
     protocol,
     mono(client),
-    service ? h("a", { class: "link", href: `#/service/${service}` }, label) : mono(frontend),
+    service ? h("a", { class: "link", href: linkTo(service) }, label) : mono(frontend),
     h("span", {}, mono(backend), snat ? h("span", { class: "muted" }, " from ", mono(snat)) : null),
     reason || "–",
     lasted === undefined ? "–" : `${lasted.toFixed(1)} s`,

@@ -4,7 +4,7 @@ import { h, s, fill, say, section } from "../dom.js";
 import { ask } from "../ask.js";
 import { chart } from "../chart.js";
 import { follow } from "../live.js";
-import { compact, count, percent, plural, rate } from "../format.js";
+import { compact, count, linkTo, percent, plural, rate } from "../format.js";
 import { changesList } from "./changes.js";
 
 /** How many of the last seconds a card draws. */
@@ -109,7 +109,7 @@ export function overview(main) {
       const service = top[index];
       bar.element.hidden = !service;
       if (!service) continue;
-      bar.element.setAttribute("href", `#/service/${service.name}`);
+      bar.element.setAttribute("href", linkTo(service.name));
       say(bar.name, service.name);
       say(bar.rate, `${rate(service.rate)} / s`);
       bar.fill.style.transform = `scaleX(${service.rate / top[0].rate})`;

@@ -3,7 +3,7 @@
 import { h, fill, say } from "../dom.js";
 import { follow, live } from "../live.js";
 import { table } from "../table.js";
-import { count, rate } from "../format.js";
+import { count, linkTo, rate } from "../format.js";
 
 const COLUMNS = [
   { title: "Service", text: (row) => row.name, sort: (row) => row.name },
@@ -25,9 +25,9 @@ export function services(main, query) {
   const rows = table({
     label: "Services",
     columns: COLUMNS,
-    href: (row) => `#/service/${row.name}`,
+    href: (row) => linkTo(row.name),
     open: (row) => {
-      location.hash = `#/service/${row.name}`;
+      location.hash = linkTo(row.name);
     },
     empty: "No service is like that.",
   });

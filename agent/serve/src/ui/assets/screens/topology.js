@@ -2,7 +2,7 @@
 
 import { h, s, every, fill, say } from "../dom.js";
 import { ask } from "../ask.js";
-import { count, rate } from "../format.js";
+import { count, linkTo, rate } from "../format.js";
 
 const AGAIN = 2000;
 const PITCH = { service: 46, backend: 34 };
@@ -83,7 +83,7 @@ function paint(services, available) {
     svg.append(
       s(
         "a",
-        { class: "service", href: `#/service/${name}`, "aria-label": name, ...lights(name) },
+        { class: "service", href: linkTo(name), "aria-label": name, ...lights(name) },
         s("title", {}, name),
         s("rect", { class: "node", x: 1, y: y - 19, width: boxes.service - 2, height: 38, rx: 9 }),
         s("text", { x: 12, y: isNarrow ? y - 8 : y }, cut(name, room, 7.2)),
