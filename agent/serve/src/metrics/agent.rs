@@ -167,6 +167,36 @@ fn seconds(time: SystemTime) -> f64 {
     since.unwrap_or_default().as_secs_f64()
 }
 
+/// Decisions of an operator: those that hold, and one that is awaited.
+fn of_operator(
+    samples: &mut Samples<'_>,
+    removal_held: Option<Duration>,
+    overrides: OverrideCounts,
+) -> fmt::Result {
+    samples.gauge(
+        "shunt_removal_held_seconds",
+        "How long an event has waited for `shunt confirm` or `shunt discard`; 0: none waits",
+        &[],
+        one(removal_held.map_or(0.0, |held| held.as_secs_f64())),
+    )?;
+    let OverrideCounts {
+        drain,
+        drain_node,
+        weight,
+    } = overrides;
+    let counts = [
+        ("drain", drain),
+        ("drain_node", drain_node),
+        ("weight", weight),
+    ];
+    samples.gauge(
+        "shunt_overrides",
+        "Overrides by `shunt drain` and `shunt weight` that are in effect",
+        &["kind"],
+        counts.map(|(kind, count)| of(kind, count as f64)),
+    )
+}
+
 fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
     let Figures {
         synced,
@@ -194,11 +224,6 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
             *held as f64,
         ),
         (
-            "shunt_removal_held_seconds",
-            "How long an event has waited for `shunt confirm` or `shunt discard`; 0: none waits",
-            removal_held.map_or(0.0, |held| held.as_secs_f64()),
-        ),
-        (
             "shunt_frontend_conflicts",
             "Frontends that a service waits for, because another has them",
             *conflicts as f64,
@@ -206,22 +231,7 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
     ] {
         samples.gauge(name, help, &[], one(value))?;
     }
-    let OverrideCounts {
-        drain,
-        drain_node,
-        weight,
-    } = *overrides;
-    let counts = [
-        ("drain", drain),
-        ("drain_node", drain_node),
-        ("weight", weight),
-    ];
-    samples.gauge(
-        "shunt_overrides",
-        "Overrides by `shunt drain` and `shunt weight` that are in effect",
-        &["kind"],
-        counts.map(|(kind, count)| of(kind, count as f64)),
-    )?;
+    of_operator(samples, *removal_held, *overrides)?;
     let family = |family: IpFamily| of(family.name(), *frontends.of(family) as f64);
     samples.gauge(
         "shunt_frontends",
