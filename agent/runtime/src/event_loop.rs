@@ -190,6 +190,7 @@ impl EventLoop {
         self.agent.load_aside();
         reports.set_failed_hooks(self.agent.failed_hooks());
         loop {
+            let next_end = self.next_end();
             tokio::select! {
                 Some(request) = requests.next(), if self.aside.has_room() => {
                     reports.while_busy(|| self.accept(request));
@@ -210,7 +211,7 @@ impl EventLoop {
                     reports.while_busy(|| self.agent.attach_more());
                 }
                 () = until(self.acknowledgements.due()) => self.summarise(),
-                () = after(self.next_end()) => {
+                () = after(next_end) => {
                     reports.while_busy(|| self.end_overrides());
                 }
                 _ = scans.tick() => reports.while_busy(|| self.agent.check_kept()),

@@ -103,6 +103,7 @@ fn a_health_check_follows_the_endpoints_of_this_node() {
 #[test]
 fn a_removal_that_waits_for_a_decision_fails_no_health_check() {
     let started = World::with(&["--max-removal", "10"], |server| {
+        server.put(node("node-1", addresses::NODE));
         server.put(balanced());
         server.put(slice("web", "4", &[ready(addresses::POD_A)]));
     });

@@ -29,7 +29,7 @@ mod tests {
         let turn = Turn::default();
         let first = turn.wait(Duration::ZERO).await.unwrap();
         assert!(turn.wait(Duration::from_millis(10)).await.is_none());
-        let second = turn.wait(Duration::from_secs(3600));
+        let second = turn.wait(Duration::from_hours(1));
         let (second, ()) = tokio::join!(second, async { drop(first) });
         assert!(turn.wait(Duration::ZERO).await.is_none());
         drop(second);
