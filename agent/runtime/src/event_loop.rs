@@ -39,7 +39,7 @@ use crate::{
     circumstances::Circumstances,
     cluster_state::ClusterMonitor,
     disputes::Disputes,
-    figures::Figures,
+    figures::{Figures, OverrideCounts},
     held_events::HeldEvents,
     held_removal::HeldRemoval,
     history::History,
@@ -291,7 +291,9 @@ impl EventLoop {
                 let held = self.held.count();
                 let removal = self.held_removal.as_ref();
                 let removal = removal.map(|removal| removal.since.elapsed());
-                let figures = Figures::of(&self.agent, held, removal, &self.steering);
+                let overrides = self.steering.iter().map(|steered| &steered.change);
+                let overrides = OverrideCounts::of(overrides);
+                let figures = Figures::of(&self.agent, held, removal, overrides);
                 reply(answer, figures);
             }
             Request::LoadFlows(answer) => {

@@ -9,7 +9,7 @@ use shunt_datapath::{
 };
 use shunt_model::{FrontendKind, Override};
 
-use crate::{agent::Agent, health::ByFamily, ip_family::IpFamily, steering::Steering};
+use crate::{agent::Agent, health::ByFamily, ip_family::IpFamily};
 
 /// Figures of the event loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Figures {
         agent: &Agent,
         held: usize,
         removal_held: Option<Duration>,
-        steering: &Steering,
+        overrides: OverrideCounts,
     ) -> Self {
         let (renderer, datapath) = (agent.renderer(), agent.datapath());
         let [v4, v6] = renderer.frontend_counts();
@@ -117,7 +117,7 @@ impl Figures {
             synced: renderer.is_synced(),
             held,
             removal_held,
-            overrides: overrides(steering),
+            overrides,
             frontends: ByFamily { v4, v6 },
             conflicts: renderer.conflicts().count(),
             no_local_endpoints: no_local_endpoints(agent),
@@ -127,6 +127,21 @@ impl Figures {
             tables: tables.collect(),
             sockets_cured: datapath.stale_sockets().cured(),
         }
+    }
+}
+
+impl OverrideCounts {
+    /// Counts these.
+    pub(super) fn of<'a>(overrides: impl Iterator<Item = &'a Override>) -> Self {
+        let mut counts = Self::default();
+        for change in overrides {
+            *match change {
+                Override::Drain { .. } => &mut counts.drain,
+                Override::DrainNode { .. } => &mut counts.drain_node,
+                Override::Weight { .. } => &mut counts.weight,
+            } += 1;
+        }
+        counts
     }
 }
 
@@ -145,18 +160,6 @@ impl SocketHooks {
             at_root: *is_root && !hooks.is_empty(),
         }
     }
-}
-
-fn overrides(steering: &Steering) -> OverrideCounts {
-    let mut counts = OverrideCounts::default();
-    for steered in steering.iter() {
-        *match steered.change {
-            Override::Drain { .. } => &mut counts.drain,
-            Override::DrainNode { .. } => &mut counts.drain_node,
-            Override::Weight { .. } => &mut counts.weight,
-        } += 1;
-    }
-    counts
 }
 
 fn interfaces(statuses: impl Iterator<Item = InterfaceStatus>) -> Interfaces {
