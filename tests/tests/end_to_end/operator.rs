@@ -367,9 +367,12 @@ fn a_confirmed_event_alone_may_remove_too_much() {
     world.shunt(&["confirm", &number]).clean();
     held("DeleteService");
     let services = world.shunt(&["services", "-o", "json"]).json();
-    let names = services.as_array().unwrap().iter();
-    let names: Vec<_> = names.map(|frontend| &frontend["service"]).collect();
-    assert_eq!(names, ["default/other"; 2]);
+    let frontends = services.as_array().unwrap();
+    let is_other = |frontend: &Value| frontend["service"] == "default/other";
+    assert!(
+        !frontends.is_empty() && frontends.iter().all(is_other),
+        "{services}"
+    );
 }
 
 #[test]
