@@ -160,6 +160,7 @@ impl Datapath {
         verify: impl FnOnce(Ebpf, Vec<&'static str>) -> io::Result<Option<Ebpf>>,
     ) -> Result<Opening, DatapathError> {
         grace::probe()?;
+        let way = options.attach.way()?;
         // Before anything is touched.
         let sockets = Sockets::open(&options.sockets)?;
         let Opened {
@@ -231,7 +232,7 @@ impl Datapath {
             tables: Arc::new(tables),
             links: KnownLinks::default(),
             selection: Selection::new(options.excluded_interfaces.clone()),
-            attachments: Attachments::default(),
+            attachments: Attachments::new(way),
             uplinks: Uplinks::new(
                 options.xdp.clone(),
                 Selection::new(options.excluded_interfaces.clone()),

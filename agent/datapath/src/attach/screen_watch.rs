@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::{
     attach::screens::{self, Screens},
     netlink::messages::{Messages, Noted},
+    object::attach_mode::AttachWay,
 };
 
 /// The subjects of the kernel's messages. TCX and netkit report nothing.
@@ -30,18 +31,20 @@ const REST: u32 = 9;
 pub(crate) struct ScreenWatch {
     candidates: Arc<Mutex<BTreeSet<u32>>>,
     screens: watch::Sender<Screens>,
+    way: AttachWay,
 }
 
 impl ScreenWatch {
-    /// Follows them from now on, in the network namespace of the caller.
+    /// Follows them from now on, in the network namespace of the caller. Our programs are attached in this way.
     ///
     /// # Errors
     ///
     /// If the kernel reports nothing, or there is no thread.
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start(way: AttachWay) -> io::Result<Self> {
         let this = Self {
             candidates: Arc::default(),
             screens: watch::Sender::default(),
+            way,
         };
         let mut messages = Messages::open(GROUPS)?;
         let candidates = Arc::downgrade(&this.candidates);
@@ -49,7 +52,7 @@ impl ScreenWatch {
         Builder::new().name("screens".to_owned()).spawn(move || {
             while let Some(candidates) = candidates.upgrade() {
                 let start = Instant::now();
-                look(&candidates, &sender);
+                look(&candidates, &sender, way);
                 drop(candidates);
                 thread::sleep(start.elapsed() * REST);
                 messages.gather(Instant::now() + LONGEST, &mut |_| Noted::Stale);
@@ -72,7 +75,7 @@ impl ScreenWatch {
         let found = if new.is_empty() {
             Screens::new()
         } else {
-            screens::find(&new)
+            screens::find(&new, self.way)
         };
         // The caller knows.
         self.screens.send_if_modified(|screens| {
@@ -85,9 +88,9 @@ impl ScreenWatch {
 }
 
 /// Looks at all candidates, and notifies of what has changed.
-fn look(candidates: &Mutex<BTreeSet<u32>>, sender: &watch::Sender<Screens>) {
+fn look(candidates: &Mutex<BTreeSet<u32>>, sender: &watch::Sender<Screens>, way: AttachWay) {
     let looked_at = lock(candidates).clone();
-    let found = screens::find(&looked_at);
+    let found = screens::find(&looked_at, way);
     let candidates = lock(candidates);
     sender.send_if_modified(|screens| {
         let before = screens.clone();
