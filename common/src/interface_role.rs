@@ -28,4 +28,14 @@ impl InterfaceRole {
     pub const fn screened(interface: u32) -> Self {
         Self { interface, role: 2 }
     }
+
+    /// The stack takes IPv4 packets from any source that is another host's (`rp_filter` 0).
+    pub const fn unfiltered(interface: u32) -> Self {
+        Self { interface, role: 3 }
+    }
+
+    /// The stack takes IPv4 packets from each source that it has a route to (`rp_filter` 2).
+    pub const fn loosely_filtered(interface: u32) -> Self {
+        Self { interface, role: 4 }
+    }
 }

@@ -364,6 +364,8 @@ pub const REACHED: Map = both("REACHED", "reached", Kind::State, Size::Fixed);
 pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
 /// A CPU's key for a search in the connection table, IPv6: it is too long for the stack.
 pub const SOUGHT_V6: Map = both("SOUGHT_V6", "sought_v6", Kind::Scratch, Size::Fixed);
+/// Sources of IPv4 packets that the stack has let through of late, by the interface where they came in.
+pub const LET_THROUGH: Map = both("LET_THROUGH", "let_through", Kind::Scratch, Size::Fixed);
 /// The programs' counters. State, but no reason to refuse: a counter keeps its index for ever, so what does not fit is
 /// copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
@@ -427,6 +429,7 @@ pub const SHARED: &[Map] = &[
     REACHED,
     EXHAUSTIONS,
     SOUGHT_V6,
+    LET_THROUGH,
     COUNTERS,
     SERVICES,
     SERVICE_CONNECTIONS,

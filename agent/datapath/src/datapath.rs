@@ -28,8 +28,8 @@ use shunt_model::{Changes, Frontend, FrontendKind, Locations, Protocol};
 use crate::{
     attach::{
         attachments::Attachments, cgroup, expedite::Expedited, release::release,
-        screen_watch::ScreenWatch, screens::Screens, selection::Selection, sockets::Sockets,
-        uplinks::Uplinks,
+        reverse_paths::ReversePaths, screen_watch::ScreenWatch, screens::Screens,
+        selection::Selection, sockets::Sockets, uplinks::Uplinks,
     },
     conntrack::connections::Connections,
     error::{DatapathError, SocketError, TableError},
@@ -116,6 +116,10 @@ pub struct Datapath {
     /// Once what others have on the devices of pods is followed.
     screen_watch: Option<ScreenWatch>,
     screens: Screens,
+    /// The setting `rp_filter` of interfaces, once it is followed.
+    reverse_paths: Option<Receiver<ReversePaths>>,
+    /// Settings that the programs know.
+    known_reverse_paths: ReversePaths,
     stale_sockets: Arc<StaleSockets>,
     /// Layout of what is pinned, if anything is.
     layout: Option<Layout>,
@@ -227,6 +231,8 @@ impl Datapath {
                 .transpose()?,
             screen_watch: None,
             screens: Screens::new(),
+            reverse_paths: None,
+            known_reverse_paths: ReversePaths::default(),
             object: Loaded::new(ebpf, pins, options.families.ipv6),
             copies: Arc::new(copies),
             tables: Arc::new(tables),

@@ -344,6 +344,8 @@ fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch, Rou
     if let Some(screens) = screens.context("cannot follow what is on the devices of pods")? {
         links = links.with(screens);
     }
+    let reverse_paths = datapath.follow_reverse_paths();
+    links = links.with(reverse_paths.context("cannot follow the setting rp_filter")?);
     let routes = datapath.follow_routes();
     let routes = routes.context("cannot follow the routes")?;
     links = links.with(routes.clone());

@@ -11,8 +11,9 @@ const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 /// The settings that matter, as `/proc/sys` of this network namespace has them; `None` where a
 /// setting cannot be read.
 ///
-/// `rp_filter` is not among them: a packet that reaches the stack has the source that it came
-/// with, so the filter judges it as it would without us.
+/// `rp_filter` is not among them, as each value is good. A packet that reaches the stack has the source that it came with, so
+/// the filter judges it as it would without us. For packets that do not, the datapath follows the setting
+/// ([`shunt_datapath::Datapath::follow_reverse_paths`]).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HostSettings {
     /// `net.ipv4.ip_forward`.

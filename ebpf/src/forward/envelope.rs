@@ -78,7 +78,7 @@ pub(crate) fn find<F: Routed>(
                 && packet.form != Form::Error
                 && !packet.is_for_own
                 && stack::is_translated_behind(lookup.ifindex);
-            if is_judged && !origin::is_on_way_back(context, packet.network.get(), &packet.tuple) {
+            if is_judged && !origin::may_come(context, packet.network.get(), &packet.tuple) {
                 return None;
             }
             Ok(route)

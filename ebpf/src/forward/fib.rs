@@ -20,9 +20,22 @@ pub(crate) trait Routed: Rewrite + Tables {
     /// `translated`.
     fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup);
 
+    /// Writes the traffic class of a packet with this header into `lookup`, and its flow label if it has one.
+    fn set_class(header: &Self::Header, lookup: &mut FibLookup);
+
     /// Writes into `lookup` what the way depends on of a packet with this header, once it has the
     /// tuple `translated`.
-    fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
+    #[inline(always)]
+    fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+        Self::set_addresses(translated, lookup);
+        Self::set_class(header, lookup);
+        lookup.l4_protocol = Self::protocol(header);
+        lookup.sport = translated.source_port;
+        lookup.dport = translated.destination_port;
+    }
+
+    /// The protocol that the header names.
+    fn protocol(header: &Self::Header) -> u8;
 
     /// Returns whether the way's next hop is the destination itself.
     fn leads_to(way: &FibLookup, destination: &Self::Address) -> bool;
@@ -42,12 +55,13 @@ impl Routed for V4 {
     }
 
     #[inline(always)]
-    fn set_key(header: &Ipv4Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
-        Self::set_addresses(translated, lookup);
-        lookup.l4_protocol = header.protocol;
-        lookup.sport = translated.source_port;
-        lookup.dport = translated.destination_port;
+    fn set_class(header: &Ipv4Header, lookup: &mut FibLookup) {
         lookup.__bindgen_anon_2.tos = header.service;
+    }
+
+    #[inline(always)]
+    fn protocol(header: &Ipv4Header) -> u8 {
+        header.protocol
     }
 
     #[inline(always)]
@@ -68,13 +82,14 @@ impl Routed for V6 {
     }
 
     #[inline(always)]
-    fn set_key(header: &Ipv6Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
-        Self::set_addresses(translated, lookup);
-        lookup.l4_protocol = header.next_header;
-        lookup.sport = translated.source_port;
-        lookup.dport = translated.destination_port;
-        // The traffic class and the flow label (`IPV6_FLOWINFO_MASK` of net/ipv6.h).
+    fn set_class(header: &Ipv6Header, lookup: &mut FibLookup) {
+        // `IPV6_FLOWINFO_MASK` of net/ipv6.h.
         lookup.__bindgen_anon_2.flowinfo = header.version_class_flow & 0x0fff_ffff_u32.to_be();
+    }
+
+    #[inline(always)]
+    fn protocol(header: &Ipv6Header) -> u8 {
+        header.next_header
     }
 
     #[inline(always)]
@@ -113,6 +128,25 @@ pub(crate) fn look_up_for_all<F: Routed>(
     let lookup = blank()?;
     F::set_addresses(translated, lookup);
     lookup.__bindgen_anon_1.tot_len = length;
+    lookup.ifindex = context.interface();
+    let result = context.fib_lookup(lookup)?;
+    Ok((result, lookup))
+}
+
+/// Looks up the way to the source of a packet that came in with the tuple `came` and its network header at `network`, by
+/// what the kernel looks it up by (`__fib_validate_source` of net/ipv4/fib_frontend.c): the addresses and the traffic
+/// class.
+#[inline(always)]
+pub(crate) fn look_up_way_back<F: Routed>(
+    context: &impl Access,
+    network: usize,
+    came: &Tuple<F>,
+) -> Result<(u32, &'static FibLookup), AccessError> {
+    let lookup = blank()?;
+    F::set_addresses(&came.reversed(), lookup);
+    F::set_class(context.at::<F::Header>(network)?, lookup);
+    // Fits any interface.
+    lookup.__bindgen_anon_1.tot_len = 1;
     lookup.ifindex = context.interface();
     let result = context.fib_lookup(lookup)?;
     Ok((result, lookup))

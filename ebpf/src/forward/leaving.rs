@@ -61,14 +61,14 @@ pub(crate) fn find<F: Routed>(
     let is_known = origin.until > now
         && origin.address == leaves.destination
         && origin.interface == interface
-        && origin.leaving.source == leaves.source
+        && origin.other == leaves.source
         && origin.leaving.service == service
         && origin.leaving.came_by == came_by;
     if !is_known {
         origin.until = now + clock::way_lifetime();
         origin.address = leaves.destination;
         origin.interface = interface;
-        origin.leaving.source = leaves.source;
+        origin.other = leaves.source;
         origin.leaving.service = service;
         origin.leaving.came_by = came_by;
         origin.is_on_way = 1;

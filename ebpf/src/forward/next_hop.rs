@@ -62,7 +62,8 @@ pub(crate) fn find<F: Routed>(
     let is_judged = F::HAS_REVERSE_PATH_FILTER
         && way.is_translated_behind != 0
         && !origin.is_proven
-        && !origin::is_on_way_back(context, extent.network, origin.came);
+        && !origin::may_come(context, extent.network, origin.came)
+        && !origin::is_let_through::<F>(&origin.came.source, context.interface());
     (!is_judged).then_some(index)
 }
 
@@ -100,7 +101,7 @@ pub(crate) fn find_for_envelope<F: Routed>(
     // Where the stack can send the packet without an envelope all the same, it judges where that comes from.
     let is_judged = F::HAS_REVERSE_PATH_FILTER && way.is_translated_behind != 0;
     let goes = goes(way, context, extent, F::HEADER_LENGTH as u32) == Some(true)
-        && (!is_judged || origin::is_on_way_back(context, extent.network, came));
+        && (!is_judged || origin::may_come(context, extent.network, came));
     if goes {
         EnvelopeWay::To(way.node, index)
     } else {

@@ -2,8 +2,8 @@
 //! host's stack, and so past its netfilter rules.
 //!
 //! What the stack would have done is done here: the route decides, a hop is taken off the limit,
-//! the link's header is the pod's. What does not fit the device, has come too far, came in where packets to its
-//! source would not go out, or is for a pod whose neighbour is not known yet goes through the stack, which knows
+//! the link's header is the pod's. What does not fit the device, has come too far, came in where packets from its
+//! source may not, or is for a pod whose neighbour is not known yet goes through the stack, which knows
 //! what to do with it. So does a packet to or from a pod's device that another program or a queueing discipline is on:
 //! `bpf_redirect_peer` passes neither.
 //!
@@ -74,8 +74,9 @@ pub(crate) fn find<F: Routed>(
     let goes = hop.interface != 0
         && u32::from(longest_packet(context, extent)) <= hop.mtu
         && hop_limit::<F>(context, extent.network).ok()? > 1
-        // The stack judges where any other packet came in, whatever its judgement of those before.
-        && origin::is_on_way_back(context, extent.network, came);
+        // The stack judges where any other packet came in.
+        && (origin::may_come(context, extent.network, came)
+            || origin::is_let_through::<F>(&came.source, context.interface()));
     goes.then_some(index)
 }
 

@@ -17,6 +17,7 @@ use shunt_common::{Address as _, InterfaceRole, Tuple, elapsed};
 
 use crate::{
     ctx::access::Access,
+    forward::{fib::Routed, origin},
     maps::{
         clock::seconds,
         scratch::Halfway,
@@ -50,16 +51,6 @@ pub(crate) fn is_halfway(context: &impl Access) -> bool {
     context.tag() & !NUMBER == TAG
 }
 
-/// Returns whether the stack has let the packet's connection through before, while it was remembered.
-pub(crate) fn has_let_through<F: Tables>(packet: &Packet<F>, translated: &Tuple<F>) -> bool {
-    entry(number(&packet.tuple.source, translated, packet)).is_some_and(|entry: &mut Halfway<F>| {
-        entry.has_left != 0
-            && entry.protocol == packet.protocol.into()
-            && entry.came == packet.tuple
-            && entry.goes == *translated
-    })
-}
-
 /// Has the rest of the packet's translation to `translated` done where it leaves, and makes
 /// `translated` what it is to have in the stack.
 pub(crate) fn hand_over<F: Tables>(
@@ -78,7 +69,6 @@ pub(crate) fn hand_over<F: Tables>(
                 if entry.used != 0 && elapsed(entry.used, now) <= HELD {
                     entry.taken = now;
                 }
-                entry.has_left = 0;
                 entry.came = packet.tuple;
                 entry.goes = *translated;
                 entry.protocol = protocol;
@@ -94,7 +84,7 @@ pub(crate) fn hand_over<F: Tables>(
 /// Puts the tuple with which a packet out of the stack goes on into `translated`, if it was handed
 /// over by [`hand_over`], or is an error about such a packet; returns whether it is one.
 #[inline(always)]
-pub(crate) fn take_back<F: Tables>(
+pub(crate) fn take_back<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,
     translated: &mut Tuple<F>,
@@ -132,7 +122,7 @@ pub(crate) fn take_back<F: Tables>(
     {
         return false;
     }
-    entry.has_left = 1;
+    origin::let_through::<F>(&entry.came.source, context.came_by());
     *translated = entry.goes;
     true
 }

@@ -71,8 +71,8 @@ pub(crate) fn find<F: Routed>(
                 && stack::is_translated_behind(route.interface)
                 && (result == BPF_FIB_LKUP_RET_NO_NEIGH
                     || packet.options != Options::Nothing
-                    || !origin::is_on_way_back(context, network, &packet.tuple)
-                        && !stack::has_let_through(packet, translated));
+                    || !origin::may_come(context, network, &packet.tuple)
+                        && !origin::is_let_through::<F>(&packet.tuple.source, context.interface()));
             if goes_by_stack {
                 Err(NoRoute::Stack)
             } else {

@@ -30,6 +30,12 @@ pub(crate) fn way_lifetime() -> u64 {
     hz() / 10
 }
 
+/// For how many of the kernel's ticks a verdict of the stack on a packet's source holds: 1 s.
+#[inline(always)]
+pub(crate) fn verdict_lifetime() -> u64 {
+    hz()
+}
+
 /// For how many of the kernel's ticks packets may go to a next hop without the kernel's neighbour code: 10 s.
 #[inline(always)]
 fn unconfirmed_lifetime() -> u64 {

@@ -117,19 +117,19 @@ pub(crate) struct Origin<F: Family> {
     /// Until when, in the kernel's ticks.
     pub until: u64,
     pub address: F::Address,
+    /// The address at the other end: the destination of packets that are forwarded, the source of those that leave.
+    pub other: F::Address,
     /// Interface where its packet came in; of one that leaves, where it is about to, with the uppermost bit.
     pub interface: u32,
-    /// Nonzero if packets to it would go out there.
+    /// Nonzero if its packets may come in there; of one that leaves, if packets to it go out there.
     pub is_on_way: u32,
     /// Of packets that leave.
-    pub leaving: Leaving<F>,
+    pub leaving: Leaving,
 }
 
 /// The way of packets that leave with another source than the stack knows.
 #[repr(C)]
-pub(crate) struct Leaving<F: Family> {
-    /// The address that they leave with.
-    pub source: F::Address,
+pub(crate) struct Leaving {
     /// Their protocol, and in the lower half the port that they leave with.
     pub service: u32,
     /// The interface that they came in by.
@@ -148,8 +148,6 @@ pub(crate) struct Halfway<F: Family> {
     pub came: Tuple<F>,
     pub goes: Tuple<F>,
     pub protocol: u32,
-    /// Nonzero if it has gone out: the stack lets such packets through.
-    pub has_left: u32,
     /// The second of the entry's last use.
     pub used: u32,
     /// The second in which the entry was last taken from a flow that may still have had packets in the stack; 0: never.

@@ -205,6 +205,13 @@ pub(crate) const REJECTED: u32 = 256;
 #[btf_map]
 pub(crate) static REJECTIONS: Array<u64, { 1 + REJECTED as usize }> = Array::new();
 
+/// Number of sources of packets that the stack's verdict is remembered of.
+const LET_THROUGH_SOURCES: usize = 4096;
+/// Sources of IPv4 packets that the stack has let through, each with the interface where they came in: the tick of the
+/// kernel's until which that holds. The least recently used entry makes room for a new one.
+#[btf_map]
+pub(crate) static LET_THROUGH: LruHashMap<[u32; 2], u64, LET_THROUGH_SOURCES> = LruHashMap::new();
+
 /// Arguments with which a CPU looks up a route in the kernel, one entry; in a table for the reason that
 /// [`Openings`] are.
 #[btf_map]

@@ -16,7 +16,7 @@ use crate::{
         envelope::{self, Wrapper},
         fib::Routed,
         icmp_error::send_error,
-        origin::is_on_way_back,
+        origin,
         stack::is_translated_behind,
         transit::NoRoute,
     },
@@ -324,7 +324,7 @@ fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<(usize, b
 }
 
 /// Returns whether the envelope with its header at `begin` came in where one from its source may: no pod of this node
-/// sends any, and packets to a node's address go out there.
+/// sends any, and the stack would accept a packet from a node's address there.
 #[inline(always)]
 fn is_from_there<F: Routed>(context: &impl Access, begin: usize) -> bool {
     let Ok(header) = context.at::<F::Header>(begin) else {
@@ -344,7 +344,7 @@ fn is_from_there<F: Routed>(context: &impl Access, begin: usize) -> bool {
     let is_judged = F::HAS_REVERSE_PATH_FILTER
         && !is_dsr_source::<F>(&outer.source)
         && is_translated_behind(interface);
-    !is_judged || is_on_way_back(context, begin, &outer)
+    !is_judged || origin::may_come(context, begin, &outer)
 }
 
 /// Returns whether the packet inside, of an envelope that ends at `end`, is one for a frontend in mode dsr, and

@@ -17,6 +17,8 @@ pub(crate) mod interface_watch;
 pub(crate) mod link_layer;
 pub(crate) mod pod_interfaces;
 pub(crate) mod release;
+pub(crate) mod reverse_path_watch;
+pub(crate) mod reverse_paths;
 pub(crate) mod screen_watch;
 pub(crate) mod screens;
 pub(crate) mod selection;

@@ -14,6 +14,8 @@ use crate::{
         attachments::{InterfaceState, InterfaceStatus},
         filter_watch::{FilterWatch, RemovedFilters},
         pod_interfaces::pod_interfaces,
+        reverse_path_watch,
+        reverse_paths::ReversePaths,
         screen_watch::ScreenWatch,
         screens::{self, Screens},
         sockets::SocketStatus,
@@ -239,7 +241,44 @@ impl Datapath {
             // What would leave by an interface that is not in the table is forwarded past the stack.
             warn!(%error, "some packets are not fragmented, and their senders not told that a backend is unreachable");
         }
+        self.set_reverse_paths(&attached);
         self.set_peers(attached);
+    }
+
+    /// Enters the attached interfaces where the stack accepts more sources than the routes show.
+    fn set_reverse_paths(&mut self, attached: &BTreeSet<u32>) {
+        let Some(followed) = &self.reverse_paths else {
+            return;
+        };
+        let paths = followed.borrow().among(attached);
+        if paths == self.known_reverse_paths {
+            return;
+        }
+        let ReversePaths {
+            unfiltered,
+            loosely_filtered,
+        } = &paths;
+        let entered = self
+            .interfaces
+            .set(InterfaceRole::loosely_filtered, loosely_filtered)
+            .and_then(|()| self.interfaces.set(InterfaceRole::unfiltered, unfiltered));
+        match entered {
+            Ok(()) => self.known_reverse_paths = paths,
+            Err(error) => warn!(%error, "the stack is asked about the sources of more packets"),
+        }
+    }
+
+    /// Follows the setting `rp_filter` of interfaces from now on. Returns what changes with it. To be called before
+    /// [`Self::adopt_interfaces`].
+    ///
+    /// # Errors
+    ///
+    /// If the kernel reports or lists nothing, or there is no thread.
+    pub fn follow_reverse_paths(
+        &mut self,
+    ) -> io::Result<Receiver<impl Send + Sync + 'static + use<>>> {
+        let followed = self.reverse_paths.insert(reverse_path_watch::follow()?);
+        Ok(followed.clone())
     }
 
     /// Enters those of the attached interfaces that packets may be handed to the pods behind.

@@ -1,6 +1,6 @@
 //! Asking the kernel for all there is of a kind, through rtnetlink.
 
-use std::io;
+use std::{cell::RefCell, io};
 
 use rtnetlink::{
     packet_core::{
@@ -14,6 +14,9 @@ use tracing::warn;
 
 /// `NLMSG_MIN_TYPE` of `linux/netlink.h`: lower ones end an answer, or report an error.
 const NLMSG_MIN_TYPE: u16 = 0x10;
+
+/// The length of `struct nlmsghdr`.
+pub(crate) const HEADER: usize = 16;
 
 /// The most attempts at a list that changes while it is read.
 const ATTEMPTS: usize = 10;
@@ -57,6 +60,30 @@ pub(crate) fn dump_strictly<T>(
     read: impl FnMut(RouteNetlinkMessage) -> Found<T>,
 ) -> io::Result<Listing<T>> {
     ask(&bytes(request), true, is_wanted, read)
+}
+
+/// As [`dump`], of objects that the library does not know. `kind` is the request's `RTM_` of `linux/rtnetlink.h`, and
+/// `payload` follows its header. `take` gets each message of the answer, with its header; if the list has changed
+/// meanwhile, it gets all of them again.
+///
+/// # Errors
+///
+/// As [`dump`].
+pub(crate) fn dump_raw(kind: u16, payload: &[u8], take: impl FnMut(&[u8])) -> io::Result<()> {
+    let length = HEADER + payload.len();
+    let mut request = Vec::with_capacity(length);
+    request.extend((length as u32).to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    // Sequence number and port: one request is under way at a time.
+    request.extend([0; 8]);
+    request.extend(payload);
+    let take = RefCell::new(take);
+    let is_wanted = |message: &[u8]| {
+        take.borrow_mut()(message);
+        false
+    };
+    ask(&request, false, is_wanted, |_| Found::<()>::Nothing).map(drop)
 }
 
 /// The kind of a message.

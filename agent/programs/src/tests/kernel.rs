@@ -25,6 +25,12 @@ pub(super) const HZ: u32 = 100;
 /// The interface by which all packets came into the host.
 pub(super) const CAME_BY: u32 = 77;
 
+/// The interface of a rule for which the kernel finds no route.
+pub(super) const NO_ROUTE: u32 = u32::MAX;
+
+/// `BPF_FIB_LKUP_RET_NOT_FWDED` of `linux/bpf.h`.
+const NOT_FORWARDED: i64 = 4;
+
 /// A rule that maps a question to the interface of the way.
 type Route = Box<dyn Fn(&WayQuestion) -> u32>;
 
@@ -67,6 +73,11 @@ impl Kernel {
     pub(super) fn put(&mut self, table: &str, key: &impl Pod) {
         let put = self.programs.put(table, bytes_of(key), bytes_of(&0_u32));
         put.unwrap();
+    }
+
+    /// Returns the number of entries of a table.
+    pub(super) fn entries(&self, table: &str) -> usize {
+        self.programs.entries(table).len()
     }
 
     /// Has an array have so many entries.
@@ -132,6 +143,9 @@ impl Answers for Asked {
     fn route(&mut self, lookup: &mut FibLookup) -> i64 {
         self.0.asked.borrow_mut().push(*lookup);
         let interface = (self.0.route.borrow())(&WayQuestion::of(lookup));
+        if interface == NO_ROUTE {
+            return NOT_FORWARDED;
+        }
         let way = Way {
             interface,
             gateway: None,

@@ -1,14 +1,17 @@
 //! Packets that go through the stack half translated, and others whose entry in the table has the same number.
 
-use shunt_common::{TCP, Tuple, UDP};
+use shunt_common::{TCP, Tuple, UDP, V4, V6};
 
 use crate::{
     ctx::{access::Access as _, tc::Tc},
-    forward::stack::{hand_over, has_let_through, take_back},
+    forward::{
+        origin::is_let_through,
+        stack::{hand_over, take_back},
+    },
     packet::parsed::{Form, Packet},
     tests::{
         both_families,
-        kernel::{HZ, Kernel},
+        kernel::{CAME_BY, HZ, Kernel},
         sample::{Sample, frame, packet, tuple},
     },
 };
@@ -155,30 +158,41 @@ fn an_error_is_translated_as_the_packet_that_it_is_about<F: Sample>() {
     });
 }
 
-both_families!(the_stack_has_let_a_connection_through_whose_packet_has_left:
-    the_stack_has_let_a_connection_through_whose_packet_has_left_v4
-    the_stack_has_let_a_connection_through_whose_packet_has_left_v6);
-fn the_stack_has_let_a_connection_through_whose_packet_has_left<F: Sample>() {
+#[test]
+fn what_has_left_the_stack_shows_that_its_source_may_come_in_there_for_a_second() {
     let kernel = Kernel::new();
-    at_frame::<F>(&kernel, |context| {
-        let (flow, others) = flows::<F>(context);
+    at_frame::<V4>(&kernel, |context| {
+        let (flow, others) = flows::<V4>(context);
+        let is_through = |source, interface| is_let_through::<V4>(&source, interface);
+        let client = flow.came.source;
         let (tag, halfway) = flow.hand_over(context);
-        let is_through = |flow: &Flow<F>| has_let_through(&flow.packet(), &flow.goes);
-        assert!(!is_through(&flow), "its packet is still in the stack");
+        assert!(!is_through(client, CAME_BY), "still in the stack");
         assert!(taken_back(context, tag, &packet(&halfway, UDP)).is_some());
-        assert!(is_through(&flow));
-        assert!(!has_let_through(&packet(&flow.came, TCP), &flow.goes));
+        kernel.pass(HZ - 1);
+        assert!(is_through(client, CAME_BY));
+        assert!(!is_through(client, CAME_BY + 1), "by another interface");
+        assert!(
+            !is_through(others[0].came.source, CAME_BY),
+            "another source"
+        );
+        // What other flows do in the stack changes nothing.
         for other in others {
-            assert!(!is_through(&other));
+            other.hand_over(context);
         }
-        let (mut from_elsewhere, mut to_elsewhere) = (flow, flow);
-        from_elsewhere.goes.source = F::host(3);
-        to_elsewhere.came.destination = F::host(3);
-        for other in [from_elsewhere, to_elsewhere] {
-            assert!(!is_through(&other));
-        }
-        others[0].hand_over(context);
-        flow.hand_over(context);
-        assert!(!is_through(&flow), "another flow had the entry in between");
+        assert!(is_through(client, CAME_BY));
+        kernel.pass(1);
+        assert!(!is_through(client, CAME_BY), "a second later");
     });
+}
+
+#[test]
+fn the_stack_judges_no_source_of_ipv6() {
+    let kernel = Kernel::new();
+    at_frame::<V6>(&kernel, |context| {
+        let (flow, _) = flows::<V6>(context);
+        let (tag, halfway) = flow.hand_over(context);
+        assert!(taken_back(context, tag, &packet(&halfway, UDP)).is_some());
+        assert!(!is_let_through::<V6>(&flow.came.source, CAME_BY));
+    });
+    assert_eq!(kernel.entries("LET_THROUGH"), 0);
 }
