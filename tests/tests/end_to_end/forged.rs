@@ -9,6 +9,7 @@ use shunt_tests::{
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
+    router::wait_for_filter,
     world::{REQUEST, World},
 };
 
@@ -56,6 +57,11 @@ fn a_redirected_packet_is_judged_by_its_source_as_a_forwarded_one() {
     for mode in ["1", "0"] {
         node.set(&format!("net/ipv4/conf/{FORGER}/rp_filter"), mode)
             .unwrap();
+        let expected = if mode == "1" { 0 } else { PACKETS };
+        let cluster_ip = Family::V4.target(service.cluster_ip());
+        wait_for_filter(expected, || {
+            come(&world, "pod-b", cluster_ip, addresses::POD_C)
+        });
         for family in Family::BOTH {
             // The control, as the kernel forwards it: to the backend itself.
             let direct = Target::udp(family.backend(&world, "pod-b"));

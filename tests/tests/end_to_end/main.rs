@@ -86,6 +86,7 @@ mod scripted;
 mod sctp;
 mod service;
 mod service_counters;
+mod several_uplinks;
 mod snat;
 mod snat_sources;
 mod snat_udp;

@@ -40,7 +40,7 @@ fn world() -> Option<World> {
 }
 
 /// Returns the number of packets of both families that a host's stack has forwarded.
-fn forwarded(host: &Namespace) -> u64 {
+pub(crate) fn forwarded(host: &Namespace) -> u64 {
     host.counter("IpForwDatagrams").unwrap() + host.counter("Ip6OutForwDatagrams").unwrap()
 }
 

@@ -11,6 +11,7 @@ use std::{
 use shunt_tests::{
     Failure, Namespace, Target, Transport, addresses, patience,
     raw::{Packet, What, Wire},
+    wait_until,
 };
 
 use crate::{
@@ -34,7 +35,10 @@ const SOON: Duration = Duration::from_secs(4);
 /// and no sender is notified.
 const ASKED_AGAIN: &str = "250";
 
-fn counted(world: &World, counter: &str) -> u64 {
+/// Longer than a processor's programs remember where packets of a source may come in.
+const REMEMBERED: Duration = Duration::from_millis(200);
+
+pub(crate) fn counted(world: &World, counter: &str) -> u64 {
     let status = world.shunt(&["status", "-o", "json"]).json();
     status["counters"][counter].as_u64().unwrap_or(0)
 }
@@ -236,27 +240,46 @@ fn where_a_packet_came_in_is_judged_as_the_interface_is_set() {
         .unwrap();
     node.set("net/ipv4/conf/all/rp_filter", "0").unwrap();
     let pod = world.sandbox.pod("pod-d").namespace();
+    let come = |target: Target| {
+        let before = received(pod);
+        // The answers go by the routes, so that none comes.
+        outside.enter(|| {
+            for _ in 0..3 {
+                drop(target.within(Duration::from_millis(300)).ask(REQUEST));
+            }
+        });
+        received(pod) - before
+    };
     // Through the service, and the control: to the backend itself, as the kernel forwards it.
     let direct = Target::udp(world.backend("pod-d"));
     for (mode, passes) in [("1", false), ("2", true), ("0", true)] {
         node.set("net/ipv4/conf/eth0/rp_filter", mode).unwrap();
+        let expected = if passes { 3 } else { 0 };
+        wait_for_filter(expected, || come(service.node_port()));
         for target in [direct, service.node_port()] {
-            let before = received(pod);
-            // The answers go by the routes, so that none comes.
-            outside.enter(|| {
-                for _ in 0..3 {
-                    drop(target.within(Duration::from_millis(300)).ask(REQUEST));
-                }
-            });
-            let came = received(pod) - before;
-            let expected = if passes { 3 } else { 0 };
-            assert_eq!(came, expected, "rp_filter {mode}, {target:?}");
+            assert_eq!(come(target), expected, "rp_filter {mode}, {target:?}");
         }
     }
 }
 
+/// Waits until the programs of all processors follow the `rp_filter` that was set last: until `come` has returned
+/// `expected` for as long as one of them may remember another answer.
+#[track_caller]
+pub(crate) fn wait_for_filter(expected: u64, mut come: impl FnMut() -> u64) {
+    wait_until("the programs know the setting", SOON, || {
+        let begin = Instant::now();
+        while begin.elapsed() < REMEMBERED {
+            if come() != expected {
+                return None;
+            }
+        }
+        Some(())
+    })
+    .unwrap();
+}
+
 /// Returns the number of packets, of three from this source, which is not the sender's, that get to a pod.
-fn come(world: &World, target: Target, source: IpAddr) -> u64 {
+pub(crate) fn come(world: &World, target: Target, source: IpAddr) -> u64 {
     let pod = world.sandbox.pod("pod-d").namespace();
     let before = received(pod);
     world.sandbox.outside().enter(|| {
