@@ -66,10 +66,8 @@ async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
-    let (steering, max_removal) = (
-        operator.steering(&folder.join("socket")),
-        operator.max_removal,
-    );
+    let max_removal = operator.max_removal;
+    let steering = operator.steering(&folder.join("socket"));
     let (families, table_sizes) = (families.families(), sizes.table_sizes());
     let pods = detect_local.detection(&node.pod_cidrs, redirect, families);
     let attach = interfaces.attach();
