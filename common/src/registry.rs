@@ -498,8 +498,6 @@ pub const COUNT_TRAFFIC: Constant = Constant {
 };
 /// Nonzero if backends behind frontends in mode dsr announce how much fits into an envelope.
 pub const LOWER_MSS: Constant = Constant { name: "LOWER_MSS" };
-/// Nonzero if a packet may meet two programs at one hook, of which the first handles it.
-pub const ONCE: Constant = Constant { name: "ONCE" };
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
@@ -514,7 +512,7 @@ pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
 pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 20] = [
+pub const CONSTANTS: [Constant; 19] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -530,7 +528,6 @@ pub const CONSTANTS: [Constant; 20] = [
     GUARD,
     COUNT_TRAFFIC,
     LOWER_MSS,
-    ONCE,
     CONNTRACK_SEEDS,
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,

@@ -83,18 +83,12 @@ impl Program<'_> {
 
 /// Makes a call that returns a new descriptor. Pointers in the attributes are to memory that lives.
 pub(crate) fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<OwnedFd> {
-    let result = call(command, attributes)?;
-    // SAFETY: the kernel has just made it, for us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
-}
-
-/// Makes a call, and returns its result. Pointers in the attributes are to memory that lives.
-pub(crate) fn call<T>(command: libc::c_long, attributes: &mut T) -> io::Result<libc::c_long> {
     // SAFETY: the kernel reads as many bytes as the size argument has, and the memory that they point at lives.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(result)
+    // SAFETY: the kernel has just made it, for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }

@@ -1,25 +1,14 @@
 //! Another owner's TC program, which drops every packet.
 
 use std::{
-    ffi::CString,
-    fs, io,
-    os::{
-        fd::{AsRawFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
-    path::Path,
+    io,
+    os::fd::{AsRawFd as _, OwnedFd},
 };
 
-use anyhow::{Context as _, Result};
 use nix::libc;
 
-use crate::{
-    bpf::{Program, bpf, call},
-    namespace::Namespace,
-};
+use crate::bpf::{Program, bpf};
 
-/// `BPF_OBJ_PIN` of `linux/bpf.h`.
-const OBJ_PIN: libc::c_long = 6;
 /// `BPF_LINK_CREATE`, `BPF_PROG_TYPE_SCHED_CLS` and `TCX_DROP` of `linux/bpf.h`.
 const LINK_CREATE: libc::c_long = 28;
 const PROG_TYPE_SCHED_CLS: u32 = 3;
@@ -47,67 +36,6 @@ struct Create {
     revision: u64,
 }
 
-/// The program.
-const DROPPING: Program<'_> = Program {
-    kind: PROG_TYPE_SCHED_CLS,
-    name: "policy",
-    result: TCX_DROP,
-    attach_type: 0,
-    target: 0,
-};
-
-/// The part of `union bpf_attr` for pinning an object.
-#[repr(C)]
-struct Pin {
-    path: u64,
-    object: u32,
-    flags: u32,
-}
-
-/// Adds the program as a filter of this priority to a hook, `ingress` or `egress`, of an interface that has the clsact
-/// qdisc. The path is one on a bpf file system where nothing is pinned.
-///
-/// # Errors
-///
-/// If the kernel refuses.
-pub fn add_dropping_filter(
-    namespace: &Namespace,
-    (interface, hook): (&str, &str),
-    priority: &str,
-    path: &Path,
-) -> Result<()> {
-    let program = DROPPING.load()?;
-    let name = CString::new(path.as_os_str().as_bytes())?;
-    let mut pin = Pin {
-        path: name.as_ptr().expose_provenance() as u64,
-        object: program.as_raw_fd().cast_unsigned(),
-        flags: 0,
-    };
-    call(OBJ_PIN, &mut pin).with_context(|| format!("cannot pin {}", path.display()))?;
-    let path = path.to_str().context("a path that is no text")?;
-    let added = namespace.run_with_input(
-        "tc",
-        &[
-            "filter",
-            "add",
-            "dev",
-            interface,
-            hook,
-            "pref",
-            priority,
-            "protocol",
-            "all",
-            "bpf",
-            "direct-action",
-            "object-pinned",
-            path,
-        ],
-        "",
-    );
-    fs::remove_file(path)?;
-    added.map(drop)
-}
-
 /// The program on an interface, after all others at its hook, until it is dropped.
 #[derive(Debug)]
 pub struct ForeignTc {
@@ -122,7 +50,14 @@ impl ForeignTc {
     ///
     /// If the kernel refuses.
     pub fn attach(interface: u32, hook: TcxHook) -> io::Result<Self> {
-        let program = DROPPING.load()?;
+        let program = Program {
+            kind: PROG_TYPE_SCHED_CLS,
+            name: "policy",
+            result: TCX_DROP,
+            attach_type: 0,
+            target: 0,
+        };
+        let program = program.load()?;
         let link = bpf(
             LINK_CREATE,
             &mut Create {

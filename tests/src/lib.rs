@@ -73,7 +73,7 @@ pub use self::{
     families::has_ipv6,
     far_world::{FarWorld, nobody},
     foreign_resync::refuse_foreign_resync,
-    foreign_tc::{ForeignTc, TcxHook, add_dropping_filter},
+    foreign_tc::{ForeignTc, TcxHook},
     foreign_xdp::ForeignXdp,
     forward::Forward,
     http::{HttpAnswer, http_ask, http_get, http_send},

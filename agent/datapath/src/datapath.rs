@@ -164,7 +164,6 @@ impl Datapath {
         verify: impl FnOnce(Ebpf, Vec<&'static str>) -> io::Result<Option<Ebpf>>,
     ) -> Result<Opening, DatapathError> {
         grace::probe()?;
-        let way = options.attach.way()?;
         // Before anything is touched.
         let sockets = Sockets::open(&options.sockets)?;
         let Opened {
@@ -238,7 +237,7 @@ impl Datapath {
             tables: Arc::new(tables),
             links: KnownLinks::default(),
             selection: Selection::new(options.excluded_interfaces.clone()),
-            attachments: Attachments::new(way),
+            attachments: Attachments::default(),
             uplinks: Uplinks::new(
                 options.xdp.clone(),
                 Selection::new(options.excluded_interfaces.clone()),

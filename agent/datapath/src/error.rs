@@ -147,18 +147,9 @@ pub enum DatapathError {
         /// Features that it lacks, each with the version of Linux that has it.
         missing: String,
     },
-    /// The programs were to be TCX links.
-    #[error(
-        "this kernel, {release}, has no TCX links (Linux 6.6): `--attach auto` and `--attach clsact` attach the \
-         programs as filters of the clsact qdisc"
-    )]
-    NoTcx {
-        /// As `uname -r` shows it.
-        release: String,
-    },
-    /// Programs of another object cannot be given the tables of ours.
-    #[error("handing the tables to other programs of the agent failed: {source}")]
-    HandedTables {
+    /// The programs that report connections cannot be given the tables of the others.
+    #[error("handing the tables to programs that tell of connections failed: {source}")]
+    FlowTables {
         /// The kernel's reason.
         source: io::Error,
     },
@@ -167,20 +158,6 @@ pub enum DatapathError {
         "an agent without a pin directory cannot be watched: start it with --pin-dir, without --no-pin"
     )]
     FlowsUnpinned,
-    /// The kernel does not wait for packets on their way.
-    #[error("waiting for packets on their way failed: {source}")]
-    Wait {
-        /// The kernel's reason.
-        source: io::Error,
-    },
-    /// There is no interface with this index any more.
-    #[error("looking for the name of interface {index} failed: {source}")]
-    Interface {
-        /// The kernel's number of it.
-        index: u32,
-        /// The kernel's reason.
-        source: io::Error,
-    },
     /// The kernel did not take a program.
     #[error("loading the program {name} failed: {source}")]
     Program {

@@ -5,7 +5,7 @@ use std::{
 };
 
 use shunt_api::view::Status;
-use shunt_datapath::{DatapathError, FlowReader, StaleConnection, StandIn, TableError};
+use shunt_datapath::{DatapathError, FlowPrograms, FlowReader, StaleConnection, TableError};
 use shunt_model::{EventError, Footprint, Frontend, FrontendKey, Override, Query, RendererEvent};
 use tokio::sync::oneshot;
 
@@ -57,9 +57,9 @@ pub(super) enum Request {
         oneshot::Sender<Result<Acceptance, ControlError>>,
     ),
     /// Programs that report connections and packets, and the reader of their reports.
-    LoadFlows(oneshot::Sender<Result<(StandIn, FlowReader), DatapathError>>),
+    LoadFlows(oneshot::Sender<Result<(FlowPrograms, FlowReader), DatapathError>>),
     /// These programs run from now on.
-    TellFlows(StandIn, oneshot::Sender<()>),
+    TellFlows(FlowPrograms, oneshot::Sender<()>),
     /// They run no longer.
     StopFlows(oneshot::Sender<()>),
     /// The agent's figures.

@@ -16,8 +16,8 @@ use std::{num::NonZeroU8, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use shunt_datapath::{
-    Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, KnownRoutes, Loading,
-    PacketLog, RejectLimit, has_tables,
+    Datapath, DatapathError, DatapathOptions, Families, FilterWatch, InterfaceWatch, KnownRoutes,
+    Loading, PacketLog, RejectLimit, has_tables,
 };
 use shunt_http::SocketFile;
 use shunt_model::Renderer;
@@ -156,10 +156,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
-    let attach = interfaces.attach();
     let (interfaces, excluded_interfaces) = interfaces.sets();
     let options = DatapathOptions {
-        attach,
         excluded_interfaces,
         pod_cidrs: node.pod_cidrs.clone(),
         pods: pods.clone(),
@@ -197,9 +195,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         routes: (node.pod_cidrs.is_empty() || pods.interfaces.are_known()).then_some(routes),
         ranges: node.pod_cidrs,
     };
-    let filters = datapath
-        .follow_filters()
-        .context("cannot watch the filters")?;
+    let filters = FilterWatch::start().context("cannot watch the filters")?;
     let inspector = inspector(queue.clone(), &datapath);
     watch_early_rules(inspector.clone());
     watch_masquerade(inspector.clone());

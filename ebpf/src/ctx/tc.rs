@@ -15,7 +15,7 @@ use aya_ebpf::{
     },
     programs::TcContext,
 };
-use shunt_common::{Folded, Hook};
+use shunt_common::Folded;
 
 use crate::ctx::{
     access::{Access, AccessError, ChecksumField},
@@ -32,10 +32,6 @@ const GSO_BY_FRAGS: u32 = 0xffff;
 /// Minimum length of the headers of a packet that is still to be cut: IPv4's and UDP's.
 const SHORTEST_HEADERS: u32 = 20 + 8;
 
-/// Mark of a packet that one of our programs has had, in the control block: the TCX programs and the filters of one hook
-/// get the same block (`sch_handle_ingress` and `sch_handle_egress` of net/core/dev.c), and the stack writes its own over it.
-const HANDLED: u32 = 0x5348_554e;
-
 /// Length of an IPv4 header without options, RFC 791 section 3.1.
 const IPV4_HEADER: u32 = 20;
 
@@ -50,18 +46,6 @@ impl From<TcContext> for Tc {
 }
 
 impl Tc {
-    /// Returns whether one of our programs has had the packet at this hook before. The next one will know of this one.
-    #[inline(always)]
-    pub(crate) fn is_handled(&self, hook: Hook) -> bool {
-        let mark = HANDLED ^ (self.interface() << 1 | hook as u32);
-        // SAFETY: the context is the kernel's.
-        unsafe {
-            let is_handled = (*self.0).cb[0] == mark;
-            (*self.0).cb[0] = if is_handled { 0 } else { mark };
-            is_handled
-        }
-    }
-
     /// [`Access::adjust_checksum`] with the helper's own flags.
     #[inline(always)]
     fn replace_checksum(

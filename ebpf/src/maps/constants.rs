@@ -142,17 +142,6 @@ pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static LOWER_MSS: Global<u32> = Global::new(0);
 
-/// Nonzero while hooks change over from one way of attachment to the other: a packet meets two of these programs at a
-/// hook, and only the first one handles it; 0: a packet meets one.
-#[unsafe(no_mangle)]
-pub(crate) static ONCE: Global<u32> = Global::new(0);
-
-/// Returns whether a packet may meet a second one of our programs at the same hook.
-#[inline(always)]
-pub(crate) fn handles_once() -> bool {
-    ONCE.load() != 0
-}
-
 /// Returns whether backends behind frontends in mode dsr announce how much fits into an envelope.
 #[inline(always)]
 pub(crate) fn lowers_mss() -> bool {

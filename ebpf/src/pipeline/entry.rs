@@ -4,10 +4,7 @@ use shunt_common::{Counter, Hook, V4, V6, registry::Packets};
 
 use crate::{
     ctx::{access::Access as _, tc::Tc, verdict::Verdict},
-    maps::{
-        constants::handles_once, counters::count, handover::is_going_on,
-        stations::leaves_others_alone,
-    },
+    maps::{counters::count, handover::is_going_on, stations::leaves_others_alone},
     packet::{family::Family as _, link::Link},
     pipeline::{egress, ingress, program::Program},
 };
@@ -15,7 +12,7 @@ use crate::{
 /// Handles a packet at this hook, by its address family.
 #[inline(always)]
 pub(crate) fn handle(context: &Tc, link: Link, hook: Hook) -> Verdict {
-    if handles_once() && context.is_handled(hook) || context.is_of_vlan() {
+    if context.is_of_vlan() {
         return Verdict::PASS;
     }
     if hook == Hook::Ingress

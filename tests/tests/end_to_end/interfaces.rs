@@ -11,7 +11,7 @@ use crate::{
     pinned,
     service::Service,
     tun::Tun,
-    world::{REQUEST, World, all_answered, attaches_filters, resync_with},
+    world::{REQUEST, World, all_answered, resync_with},
 };
 
 const POD_E: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 1, 6));
@@ -192,11 +192,6 @@ pub(crate) fn has_tcx() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(6))
 }
 
-/// Returns whether the programs of agents are TCX links.
-pub(crate) fn are_links() -> bool {
-    has_tcx() && !attaches_filters()
-}
-
 #[test]
 fn programs_that_others_remove_with_the_qdisc_or_the_filters_are_attached_again() {
     let Some(mut world) = World::new() else {
@@ -210,7 +205,7 @@ fn programs_that_others_remove_with_the_qdisc_or_the_filters_are_attached_again(
         node.run_with_input("tc", arguments, "").unwrap();
     };
     let before = links(&world);
-    if are_links() {
+    if has_tcx() {
         tc(&["qdisc", "add", "dev", "pod-c", "clsact"]);
     }
     for (removes, programs) in [
@@ -221,11 +216,11 @@ fn programs_that_others_remove_with_the_qdisc_or_the_filters_are_attached_again(
         const AGAIN: &str = "another program has removed the filter: attached again";
         let said = || world.agent.log().matches(AGAIN).count();
         let said_before = said();
-        if are_links() && removes[0] == "filter" {
+        if has_tcx() && removes[0] == "filter" {
             continue;
         }
         tc(removes);
-        if !are_links() {
+        if !has_tcx() {
             wait_until("the programs are attached again", SOON, || {
                 (said() == said_before + programs).then_some(())
             })
@@ -256,7 +251,7 @@ fn an_interface_with_an_ingress_qdisc_has_both_programs_or_says_why_it_has_none(
     world.apply(&frontend_interfaces(&["eth0", "pod-c", "pod-e"]));
     let pod = |world: &World| shown(world, "pod-e");
     let is_attached = |world: &World| (pod(world)?["state"] == "attached").then_some(());
-    if !are_links() {
+    if !has_tcx() {
         let shown = wait_until("it is tried", SOON, || {
             pod(&world).filter(|shown| shown["state"] == "failed")
         })

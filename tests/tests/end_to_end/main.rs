@@ -7,7 +7,6 @@ mod affinity;
 mod agent_gone;
 mod alerts;
 mod apply;
-mod attach_ways;
 mod attack;
 mod bulk;
 mod call_limits;

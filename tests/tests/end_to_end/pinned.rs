@@ -96,8 +96,8 @@ pub(crate) fn programs(pins: &PinDir) -> BTreeMap<String, u32> {
 }
 
 /// The kernel's ids of the pinned links and of the programs that they run, by the links' names.
-/// Where there are filters in place of links, these have no id of the kernel's, and run the program
-/// that is pinned.
+/// Before Linux 6.6 there are filters in place of links: they have no id of the kernel's, and run
+/// the program that is pinned.
 pub(crate) fn links(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
     let entries = fs::read_dir(pins.path().join("links")).unwrap();
     entries

@@ -9,7 +9,7 @@ use shunt_tests::{ForeignTc, Target, TcxHook, Transport, wait_until};
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
-    interfaces::{are_links, has_tcx},
+    interfaces::has_tcx,
     world::{REQUEST, World},
 };
 
@@ -134,7 +134,7 @@ fn a_filter_and_a_queueing_discipline_on_a_pods_device_see_what_they_see_without
             node.run_with_input("tc", arguments, "").unwrap();
         };
         for command in drops {
-            if command[0] == "qdisc" && !are_links() {
+            if command[0] == "qdisc" && !has_tcx() {
                 continue;
             }
             tc(command);

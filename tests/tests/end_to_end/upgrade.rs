@@ -84,7 +84,7 @@ fn counters(pins: &PinDir) -> PerCpuArray<MapData, u64> {
 }
 
 /// The packets of clients that the programs counted.
-pub(crate) fn requests(world: &World) -> u64 {
+fn requests(world: &World) -> u64 {
     let index = Counter::Request as u32;
     counters(&world.pins).get(&index, 0).unwrap().iter().sum()
 }

@@ -223,15 +223,7 @@ pub(crate) fn try_start_agent_with(
     if redirects && !further.contains(&"--redirect") {
         flags.push("--redirect");
     }
-    if attaches_filters() && !further.contains(&"--attach") {
-        flags.extend(["--attach", "clsact"]);
-    }
     Agent::start(binary, node, pins, &flags)
-}
-
-/// Returns whether agents attach filters, whatever the kernel has: some tests are run once more so.
-pub(crate) fn attaches_filters() -> bool {
-    env::var_os("SHUNT_CLSACT").is_some()
 }
 
 /// The first event: two nodes, all interfaces of this node, no services.

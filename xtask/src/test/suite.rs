@@ -30,17 +30,6 @@ const ALONE: &str = "siege";
 /// The end-to-end tests that are run once more with the agent's `--redirect`.
 const REDIRECT: [&str; 4] = ["changes::", "dual_stack::", "path_mtu::", "translation::"];
 
-/// The end-to-end tests that are run once more with filters in place of TCX links, as on every kernel before 6.6.
-const CLSACT: [&str; 7] = [
-    "cleanup::cleanup_removes_everything",
-    "dual_stack::both_families_reach_all",
-    "dual_stack::open_connections_of_both",
-    "interfaces::an_interface_that_appears_later",
-    "interfaces::an_interface_with_an_ingress_qdisc",
-    "interfaces::programs_that_others_remove",
-    "restart::no_packet_is_lost",
-];
-
 /// The variable from which the tests read how many times slower than usual this machine is.
 const PATIENCE: &str = "SHUNT_PATIENCE";
 
@@ -174,10 +163,6 @@ fn cases(binaries: &[Binary]) -> Result<Vec<Case>> {
             if target == "end_to_end" && REDIRECT.iter().any(|name| test.starts_with(name)) {
                 let name = format!("{target} {test}, with --redirect");
                 cases.push(case(name, vec![("SHUNT_REDIRECT", "1")]));
-            }
-            if target == "end_to_end" && CLSACT.iter().any(|name| test.starts_with(name)) {
-                let name = format!("{target} {test}, with --attach clsact");
-                cases.push(case(name, vec![("SHUNT_CLSACT", "1")]));
             }
             cases.push(case(format!("{target} {test}"), Vec::new()));
         }

@@ -5,9 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::programs::{
-    LinkOrder,
-    tc::{SchedClassifierLink, TcAttachOptions},
+use aya::{
+    programs::{
+        LinkOrder,
+        tc::{SchedClassifierLink, TcAttachOptions},
+    },
+    util::KernelVersion,
 };
 use nix::net::if_::if_indextoname;
 use tracing::{info, warn};
@@ -17,11 +20,11 @@ use crate::{
         clsact::{self, Filter},
         hook::Hook,
         link_layer::LinkLayer,
-        release::{release, settle},
+        release::release,
         xdp,
     },
     error::DatapathError,
-    object::{attach_mode::AttachWay, loaded::Loaded},
+    object::loaded::Loaded,
     pins::{
         directory::{LinkPin, Pins, Place},
         error::PinError,
@@ -31,11 +34,14 @@ use crate::{
     sys::crash::died_after,
 };
 
+/// The first kernel with TCX links; older ones attach as [`clsact`] does.
+pub(crate) const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
+
 /// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
 #[derive(Debug)]
 pub(crate) enum Attachment {
     /// It ends with the agent. `None`: it is detached, because the kernel refused another program in its place.
-    Link(Option<SchedClassifierLink>, AttachWay),
+    Link(Option<SchedClassifierLink>),
     /// It outlives the agent: the kernel keeps what is pinned.
     Pinned(Held),
     /// It outlives the agent: the kernel keeps filters.
@@ -43,37 +49,10 @@ pub(crate) enum Attachment {
 }
 
 impl Attachment {
-    /// Returns the way in which it is attached.
-    pub(super) const fn way(&self) -> AttachWay {
-        match self {
-            Self::Link(_, way) => *way,
-            Self::Pinned(_) => AttachWay::Tcx,
-            Self::Filter(_) => AttachWay::Clsact,
-        }
-    }
-
-    /// Returns the path of its pin or note, if it outlives the agent.
-    pub(super) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Link(..) => None,
-            Self::Pinned(held) => Some(held.path()),
-            Self::Filter(filter) => Some(filter.note()),
-        }
-    }
-
-    /// The same attachment, whose pin or note has another name now.
-    pub(super) fn at(self, path: &Path) -> Self {
-        match self {
-            Self::Link(..) => self,
-            Self::Pinned(held) => Self::Pinned(held.at(path)),
-            Self::Filter(filter) => Self::Filter(filter.at(path)),
-        }
-    }
-
     /// Detaches the program.
     pub(crate) fn detach(self) {
         let detached = match self {
-            Self::Link(..) => Ok(()),
+            Self::Link(_) => Ok(()),
             Self::Pinned(held) => held.detach(),
             Self::Filter(filter) => filter.detach(),
         };
@@ -85,7 +64,7 @@ impl Attachment {
     /// Returns whether the program was attached as a filter to this hook of an interface, and the filter is gone.
     pub(crate) fn is_removed(&self, index: u32, hook: Hook) -> bool {
         let may_be_filter = match self {
-            Self::Link(link, way) => link.is_some() && *way == AttachWay::Clsact,
+            Self::Link(link) => link.is_some() && !has_tcx(),
             Self::Pinned(_) => false,
             Self::Filter(_) => true,
         };
@@ -94,7 +73,7 @@ impl Attachment {
 
     /// Forgets a filter that is gone: dropping it later would remove the next one in its place.
     pub(crate) fn forget(&mut self) {
-        if let Self::Link(link, _) = self {
+        if let Self::Link(link) = self {
             drop(link.take());
         }
     }
@@ -102,7 +81,7 @@ impl Attachment {
     /// Pins the link again if it is not pinned any more, or notes the filter again.
     pub(crate) fn keep_pin(&self, repair: &mut Repair) {
         match self {
-            Self::Link(..) => {}
+            Self::Link(_) => {}
             Self::Pinned(held) => held.keep(repair),
             Self::Filter(filter) => filter.keep_note(repair),
         }
@@ -120,7 +99,7 @@ impl Attachment {
         name: &'static str,
     ) -> Result<(), DatapathError> {
         let pin = match self {
-            Self::Link(link, _) => {
+            Self::Link(link) => {
                 let Some(held) = link.take() else {
                     return Ok(());
                 };
@@ -140,35 +119,29 @@ impl Attachment {
     }
 }
 
+pub(crate) fn has_tcx() -> bool {
+    KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE)
+}
+
 /// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
 /// agent if there is a place for what that needs.
 pub(crate) fn attach(
     object: &mut Loaded,
     interface: &str,
-    (index, hook): (u32, Hook),
-    way: AttachWay,
-) -> Result<Attachment, DatapathError> {
-    let pin = object.pins().map(|pins| pins.link(index, hook.name()));
-    attach_at(object, interface, (index, hook), way, pin)
-}
-
-/// As [`attach`], with the pin or the note at this path.
-pub(super) fn attach_at(
-    object: &mut Loaded,
-    interface: &str,
-    (index, hook): (u32, Hook),
-    way: AttachWay,
-    pin: Option<PathBuf>,
+    index: u32,
+    hook: Hook,
 ) -> Result<Attachment, DatapathError> {
     let name = hook.program(LinkLayer::of_interface(interface)?);
     let failed = |source| DatapathError::Program { name, source };
+    let pin = object.pins().map(|pins| pins.link(index, hook.name()));
     let program = object.program(name)?;
-    if way == AttachWay::Clsact {
+    if !has_tcx() {
         return match pin {
             Some(note) => Filter::attach((name, program), (interface, index), hook, note)
                 .map(Attachment::Filter),
-            None => clsact::attach(program, interface, hook)
-                .map(|link| Attachment::Link(Some(link), way)),
+            None => {
+                clsact::attach(program, interface, hook).map(|link| Attachment::Link(Some(link)))
+            }
         }
         .map_err(failed);
     }
@@ -180,7 +153,7 @@ pub(super) fn attach_at(
         .map_err(failed)?;
     match pin {
         Some(pin) => Ok(Attachment::Pinned(pin_link(link, &pin)?)),
-        None => Ok(Attachment::Link(Some(link), way)),
+        None => Ok(Attachment::Link(Some(link))),
     }
 }
 
@@ -188,11 +161,7 @@ pub(super) fn attach_at(
 /// layer. What is no link, or not one of an interface that exists, is removed.
 pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
-    let links = object.pins().map_or_else(
-        || Ok(Vec::new()),
-        |pins| settle(pins).and_then(|()| of_interfaces(pins)),
-    );
-    let mut links = match links {
+    let mut links = match object.pins().map_or_else(|| Ok(Vec::new()), of_interfaces) {
         Ok(links) => links,
         Err(error) => {
             warn!(%error, "what an earlier agent attached is not taken over");

@@ -12,14 +12,13 @@ use tracing::{info, warn};
 use crate::{
     attach::{
         attachment::{Attachment, adopt, attach},
-        change_over::{self, Adopted},
         expedite::Expedited,
         filter_watch::RemovedFilters,
         hook::Hook,
         link_layer::LinkLayer,
     },
     error::DatapathError,
-    object::{aside::Readiness, attach_mode::AttachWay, loaded::Loaded, stand_in::StandIn},
+    object::{aside::Readiness, loaded::Loaded},
     pins::held::Repair,
 };
 
@@ -107,16 +106,11 @@ impl Programs {
     }
 
     /// Attaches those again whose filters are gone.
-    fn restore(
-        &mut self,
-        object: &mut Loaded,
-        interface: &str,
-        way: AttachWay,
-    ) -> Result<(), DatapathError> {
+    fn restore(&mut self, object: &mut Loaded, interface: &str) -> Result<(), DatapathError> {
         for (hook, attachment) in &mut self.hooks {
             if attachment.is_removed(self.index, *hook) {
                 attachment.forget();
-                *attachment = attach(object, interface, (self.index, *hook), way)?;
+                *attachment = attach(object, interface, self.index, *hook)?;
                 warn!(%interface, hook = hook.name(), "another program has removed the filter: attached again");
             }
         }
@@ -131,58 +125,25 @@ impl Programs {
 }
 
 /// The interfaces that have the programs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Attachments {
-    way: AttachWay,
     interfaces: BTreeMap<String, State>,
     /// Programs that an earlier agent left attached, until it is known whether they are wanted.
-    adopted: Adopted,
+    adopted: BTreeMap<(u32, Hook), Attachment>,
     /// Number of interfaces that wait for their turn.
     waiting: usize,
 }
 
 impl Attachments {
-    /// Returns the attachments of an agent that has attached nothing yet, and that attaches in this way.
-    pub(crate) const fn new(way: AttachWay) -> Self {
-        Self {
-            way,
-            interfaces: BTreeMap::new(),
-            adopted: Adopted::new(),
-            waiting: 0,
-        }
-    }
-
-    /// Returns the way in which interfaces are attached.
-    pub(crate) const fn way(&self) -> AttachWay {
-        self.way
-    }
-
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
     /// one step. Nothing is detached before [`Self::reconcile`].
-    pub(crate) fn adopt(&mut self, object: &mut Loaded) {
+    pub(crate) fn adopt(object: &mut Loaded) -> Self {
         Expedited::end_left_over();
-        self.adopted = adopt(object);
-    }
-
-    /// Returns whether an earlier agent has attached hooks in another way.
-    pub(crate) fn are_otherwise(&self) -> bool {
-        !change_over::others(&self.adopted, self.way).is_empty()
-    }
-
-    /// Has all hooks that were taken over attached in our way. They run the programs of `once` meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses; hooks that are not changed over are still translated.
-    pub(crate) fn change_over(
-        &mut self,
-        object: &mut Loaded,
-        once: StandIn,
-    ) -> Result<(), DatapathError> {
-        let Self { way, adopted, .. } = self;
-        let others = change_over::others(adopted, *way);
-        let _expedited = (others.len() > AT_ONCE).then(Expedited::begin);
-        change_over::change_over(adopted, object, &others, *way, once)
+        Self {
+            interfaces: BTreeMap::new(),
+            adopted: adopt(object),
+            waiting: 0,
+        }
     }
 
     /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
@@ -272,7 +233,7 @@ impl Attachments {
             if if_nametoindex(name.as_str()) != Ok(index) {
                 continue;
             }
-            if let Err(error) = programs.restore(object, name, self.way) {
+            if let Err(error) = programs.restore(object, name) {
                 let reason = error.to_string();
                 warn!(interface = %name, index, error = %reason, "cannot attach");
                 if let State::Attached(programs) = mem::replace(state, State::Failed(reason)) {
@@ -442,7 +403,7 @@ impl Attachments {
         for hook in Hook::ALL {
             let attachment = match self.adopted.remove(&(index, hook)) {
                 Some(attachment) => Ok(attachment),
-                None => attach(object, name, (index, hook), self.way),
+                None => attach(object, name, index, hook),
             };
             match attachment {
                 Ok(attachment) => programs.hooks.push((hook, attachment)),

@@ -1,4 +1,4 @@
-//! The way to a hook before TCX (Linux 6.6), or by `--attach clsact`: a filter of the interface's clsact qdisc runs the
+//! The way to a hook before TCX (Linux 6.6): a filter of the interface's clsact qdisc runs the
 //! program.
 //!
 //! The kernel keeps a filter until it is removed, so it outlives the agent without a pin,
@@ -107,14 +107,6 @@ impl Filter {
         repair.note(note, made.map(|()| true));
     }
 
-    /// The same filter, whose note has another name now.
-    pub(super) fn at(self, note: &Path) -> Self {
-        Self {
-            note: note.to_owned(),
-            ..self
-        }
-    }
-
     /// Returns the path of its note.
     pub(crate) fn note(&self) -> &Path {
         &self.note
@@ -180,7 +172,7 @@ fn require_clsact(interface: &str) -> io::Result<()> {
     };
     match kind_of(qdisc.attributes).filter(|kind| kind != "clsact") {
         Some(kind) => Err(io::Error::other(format!(
-            "its qdisc `{kind}` has the place of clsact, which the programs need before Linux 6.6 and with `--attach clsact`: remove it \
+            "its qdisc `{kind}` has the place of clsact, which the programs need before Linux 6.6: remove it \
              (tc qdisc del dev {interface} {kind}), and what adds it, such as the CNI plugin bandwidth"
         ))),
         None => Ok(()),
@@ -261,8 +253,7 @@ fn link(interface: &str, hook: Hook) -> io::Result<SchedClassifierLink> {
     SchedClassifierLink::attached(interface, hook.attach_type(), PRIORITY, HANDLE, None)
 }
 
-/// Returns the name of the interface with this index.
-pub(super) fn name(index: u32) -> io::Result<String> {
+fn name(index: u32) -> io::Result<String> {
     let name = if_indextoname(index)?;
     // What nix makes of the null pointer that is returned for an index that nothing has.
     if name.is_empty() {

@@ -1,8 +1,9 @@
-//! Filters that are removed, as the kernel reports through netlink: where programs are filters, removing an interface's
+//! Filters that are removed, as the kernel reports through netlink: before TCX (Linux 6.6), removing an interface's
 //! clsact qdisc, or all filters of it, removes the programs.
 
 use std::{collections::BTreeSet, future::pending, io, mem, time::Duration};
 
+use aya::util::KernelVersion;
 use rtnetlink::{
     MulticastGroup,
     packet_route::tc::TcHandle,
@@ -14,8 +15,8 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use tracing::warn;
 
 use crate::{
+    attach::attachment::TCX_SINCE,
     netlink::messages::{interface_of, kind},
-    object::attach_mode::AttachWay,
 };
 
 /// Message types of linux/rtnetlink.h.
@@ -49,14 +50,14 @@ struct Watch {
 }
 
 impl FilterWatch {
-    /// Listens to `RTNLGRP_TC` in the network namespace of the process. TCX links cannot be removed so: of these it
+    /// Listens to `RTNLGRP_TC` in the network namespace of the process. With TCX the programs cannot be removed so: it
     /// reports nothing.
     ///
     /// # Errors
     ///
     /// If no netlink socket can be opened.
-    pub(crate) fn start(way: AttachWay) -> io::Result<Self> {
-        if way == AttachWay::Tcx {
+    pub fn start() -> io::Result<Self> {
+        if KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE) {
             return Ok(Self(None));
         }
         let mut socket = open()?;

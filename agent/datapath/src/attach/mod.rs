@@ -5,7 +5,6 @@ pub(crate) mod attachment;
 pub(crate) mod attachments;
 pub(crate) mod cgroup;
 mod cgroup_mount;
-mod change_over;
 mod chosen_uplinks;
 mod client_side;
 pub(crate) mod clsact;

@@ -14,7 +14,6 @@ use tokio::sync::watch;
 use crate::{
     attach::screens::{self, Screens},
     netlink::messages::{Messages, Noted},
-    object::attach_mode::AttachWay,
 };
 
 /// The subjects of the kernel's messages. TCX and netkit report nothing.
@@ -31,20 +30,18 @@ const REST: u32 = 9;
 pub(crate) struct ScreenWatch {
     candidates: Arc<Mutex<BTreeSet<u32>>>,
     screens: watch::Sender<Screens>,
-    way: AttachWay,
 }
 
 impl ScreenWatch {
-    /// Follows them from now on, in the network namespace of the caller. Our programs are attached in this way.
+    /// Follows them from now on, in the network namespace of the caller.
     ///
     /// # Errors
     ///
     /// If the kernel reports nothing, or there is no thread.
-    pub(crate) fn start(way: AttachWay) -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let this = Self {
             candidates: Arc::default(),
             screens: watch::Sender::default(),
-            way,
         };
         let mut messages = Messages::open(GROUPS)?;
         let candidates = Arc::downgrade(&this.candidates);
@@ -52,7 +49,7 @@ impl ScreenWatch {
         Builder::new().name("screens".to_owned()).spawn(move || {
             while let Some(candidates) = candidates.upgrade() {
                 let start = Instant::now();
-                look(&candidates, &sender, way);
+                look(&candidates, &sender);
                 drop(candidates);
                 thread::sleep(start.elapsed() * REST);
                 messages.gather(Instant::now() + LONGEST, &mut |_| Noted::Stale);
@@ -75,7 +72,7 @@ impl ScreenWatch {
         let found = if new.is_empty() {
             Screens::new()
         } else {
-            screens::find(&new, self.way)
+            screens::find(&new)
         };
         // The caller knows.
         self.screens.send_if_modified(|screens| {
@@ -88,9 +85,9 @@ impl ScreenWatch {
 }
 
 /// Looks at all candidates, and notifies of what has changed.
-fn look(candidates: &Mutex<BTreeSet<u32>>, sender: &watch::Sender<Screens>, way: AttachWay) {
+fn look(candidates: &Mutex<BTreeSet<u32>>, sender: &watch::Sender<Screens>) {
     let looked_at = lock(candidates).clone();
-    let found = screens::find(&looked_at, way);
+    let found = screens::find(&looked_at);
     let candidates = lock(candidates);
     sender.send_if_modified(|screens| {
         let before = screens.clone();

@@ -15,12 +15,11 @@ use rtnetlink::packet_route::{
 };
 
 use crate::{
-    attach::{clsact, default_routes, hook::Hook},
+    attach::{attachment::has_tcx, clsact, default_routes, hook::Hook},
     netlink::{
         dump::{Listing, dump},
         messages::interface_of,
     },
-    object::attach_mode::AttachWay,
     sys::program_query::{QueriedHook, programs_at},
 };
 
@@ -31,14 +30,14 @@ const NONE: &str = "noqueue";
 pub(crate) type Screens = BTreeMap<u32, String>;
 
 /// Returns the interfaces among `candidates` that are screened: the host's ends of pairs, by index, which have our
-/// programs, attached in this way. Uplinks are not: what leaves by them passes their egress hook and their queueing
-/// discipline. An interface that cannot be read counts as screened.
-pub(crate) fn find(candidates: &BTreeSet<u32>, way: AttachWay) -> Screens {
+/// programs. Uplinks are not: what leaves by them passes their egress hook and their queueing discipline. An interface
+/// that cannot be read counts as screened.
+pub(crate) fn find(candidates: &BTreeSet<u32>) -> Screens {
     let uplinks = default_routes::interfaces().unwrap_or_default();
     let disciplines = Disciplines::list();
     let screen_of = |index: &u32| {
         let screen = match &disciplines {
-            Ok(disciplines) => screen_of(*index, disciplines, way),
+            Ok(disciplines) => screen_of(*index, disciplines),
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
         };
         let screen = screen.unwrap_or_else(|error| Some(format!("unknown: {error}")));
@@ -50,11 +49,10 @@ pub(crate) fn find(candidates: &BTreeSet<u32>, way: AttachWay) -> Screens {
         .collect()
 }
 
-fn screen_of(index: u32, disciplines: &Disciplines, way: AttachWay) -> io::Result<Option<String>> {
-    let links = usize::from(way == AttachWay::Tcx);
+fn screen_of(index: u32, disciplines: &Disciplines) -> io::Result<Option<String>> {
     for (hook, name, ours) in [
-        (QueriedHook::TcxIngress, "TCX ingress", links),
-        (QueriedHook::TcxEgress, "TCX egress", links),
+        (QueriedHook::TcxIngress, "TCX ingress", 1),
+        (QueriedHook::TcxEgress, "TCX egress", 1),
         (QueriedHook::NetkitPrimary, "netkit primary", 0),
         (QueriedHook::NetkitPeer, "netkit peer", 0),
     ] {
@@ -73,7 +71,7 @@ fn screen_of(index: u32, disciplines: &Disciplines, way: AttachWay) -> io::Resul
             (TcHandle::ROOT, NONE) => {}
             (TcHandle::CLSACT, "clsact") => {
                 for hook in Hook::ALL {
-                    if has_filters(index, hook, way)? {
+                    if has_filters(index, hook)? {
                         return Ok(Some(format!("a filter at its {}", hook.name())));
                     }
                 }
@@ -89,13 +87,13 @@ fn screen_of(index: u32, disciplines: &Disciplines, way: AttachWay) -> io::Resul
 }
 
 /// Returns whether others have a filter at a hook of an interface that has clsact.
-fn has_filters(index: u32, hook: Hook, way: AttachWay) -> io::Result<bool> {
+fn has_filters(index: u32, hook: Hook) -> io::Result<bool> {
     let mut request = TcMessage::with_index(index.cast_signed());
     request.header.parent = clsact::parent(hook);
     let request = RouteNetlinkMessage::GetTrafficFilter(request);
     let Listing { items, unread } = dump(request, |message| match message {
         RouteNetlinkMessage::NewTrafficFilter(filter) => {
-            (way == AttachWay::Tcx || !clsact::is_ours(&filter)).then_some(())
+            (has_tcx() || !clsact::is_ours(&filter)).then_some(())
         }
         _ => None,
     })?;

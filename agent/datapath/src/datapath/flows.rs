@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::Datapath;
 use crate::{
-    object::{flow_programs::FlowLoader, stand_in::StandIn},
+    object::flow_programs::{FlowLoader, FlowPrograms},
     pins::directory::Pins,
 };
 
@@ -23,7 +23,7 @@ impl Datapath {
 
     /// Has these programs run at all hooks of interfaces. Each is replaced in one step, and they share their tables: no
     /// packet and no connection notices. Interfaces that come get them, too, but the next agent does not find them.
-    pub fn tell_flows(&mut self, programs: StandIn) {
+    pub fn tell_flows(&mut self, programs: FlowPrograms) {
         let before = self.object.replace(Some(programs));
         self.replace_programs();
         drop(before);

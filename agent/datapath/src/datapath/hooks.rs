@@ -11,8 +11,8 @@ use tracing::{info, warn};
 use super::Datapath;
 use crate::{
     attach::{
-        attachments::{InterfaceState, InterfaceStatus},
-        filter_watch::{FilterWatch, RemovedFilters},
+        attachments::{Attachments, InterfaceState, InterfaceStatus},
+        filter_watch::RemovedFilters,
         pod_interfaces::pod_interfaces,
         reverse_path_watch,
         reverse_paths::ReversePaths,
@@ -24,8 +24,7 @@ use crate::{
     },
     error::DatapathError,
     netlink::links::Link,
-    object::{once, programs, stand_in::Original, xdp::XdpMode},
-    pins::directory::Pins,
+    object::xdp::XdpMode,
     sweep::covered::Coverage,
 };
 
@@ -70,50 +69,19 @@ impl Datapath {
 
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
     /// one step. Nothing is detached before [`Self::reconcile_interfaces`]. What
-    /// only the earlier agent's programs had use for is unpinned then. Hooks that are attached in another way than ours
-    /// change over, for which the kernel verifies programs once more.
+    /// only the earlier agent's programs had use for is unpinned then.
     pub fn adopt_interfaces(&mut self) {
         self.copy_outgrown();
         // The programs are ours from then on.
         let links = self.list_links(self.pods.are_known());
         self.find_pods(links.as_deref());
-        self.attachments.adopt(&mut self.object);
+        self.attachments = Attachments::adopt(&mut self.object);
         self.uplinks.adopt(&mut self.object);
         match self.finish_takeover() {
             Ok(0) => {}
             Ok(removed) => info!(removed, "unpinned tables that only an earlier agent had"),
             Err(error) => warn!(%error, "tables of an earlier agent stay pinned"),
         }
-        if self.attachments.are_otherwise()
-            && let Err(error) = self.change_over()
-        {
-            warn!(%error, "hooks stay attached as an earlier agent has attached them");
-        }
-    }
-
-    /// Has all hooks that were taken over attached in our way.
-    fn change_over(&mut self) -> Result<(), DatapathError> {
-        let Some(folder) = self.object.pins().map(Pins::handed_over) else {
-            return Ok(());
-        };
-        let mut names = self.object.packet_programs();
-        names.retain(|name| *name != programs::XDP);
-        let once = once::load(&Original {
-            tables: &self.tables,
-            copies: &self.copies,
-            folder,
-            programs: &names,
-        })?;
-        self.attachments.change_over(&mut self.object, once)
-    }
-
-    /// Listens for filters that are removed, which [`Self::restore_filters`] attaches again.
-    ///
-    /// # Errors
-    ///
-    /// If no netlink socket can be opened.
-    pub fn follow_filters(&self) -> io::Result<FilterWatch> {
-        FilterWatch::start(self.attachments.way())
     }
 
     /// Has our programs know what those of an earlier agent have written to tables that were too small.
@@ -229,7 +197,7 @@ impl Datapath {
     }
 
     /// Attaches the programs again where they have been removed, among the interfaces of a
-    /// [`FilterWatch`].
+    /// [`FilterWatch`](crate::FilterWatch).
     pub fn restore_filters(&mut self, removed: &RemovedFilters) {
         self.attachments.restore(&mut self.object, removed);
         self.set_attached();
@@ -290,7 +258,7 @@ impl Datapath {
         interfaces.retain(|index| self.links.leads_elsewhere(*index));
         self.screens = match &self.screen_watch {
             Some(watch) => watch.among(&interfaces),
-            None => screens::find(&interfaces, self.attachments.way()),
+            None => screens::find(&interfaces),
         };
         let screened = self.screens.keys().copied().collect();
         if let Err(error) = self.interfaces.set(InterfaceRole::screened, &screened) {
@@ -311,9 +279,7 @@ impl Datapath {
         if self.peers.is_none() {
             return Ok(None);
         }
-        let watch = self
-            .screen_watch
-            .insert(ScreenWatch::start(self.attachments.way())?);
+        let watch = self.screen_watch.insert(ScreenWatch::start()?);
         Ok(Some(watch.changes()))
     }
 

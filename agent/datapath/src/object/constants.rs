@@ -53,8 +53,6 @@ pub(crate) struct Constants {
     /// Not 0: packets and bytes are counted for each service port.
     count_traffic: u32,
     lower_mss: u32,
-    /// Not 0: of two programs at a hook, the first one handles a packet.
-    once: u32,
     seeds: Raw<Seeds>,
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
@@ -70,7 +68,6 @@ impl Constants {
         rate: Rate,
     ) -> Result<Self, DatapathError> {
         let DatapathOptions {
-            attach: _,
             excluded_interfaces: _,
             pod_cidrs,
             pods:
@@ -141,8 +138,6 @@ impl Constants {
             guard: guard.bits(),
             count_traffic: (*count_traffic).into(),
             lower_mss: (*lower_mss).into(),
-            // Those that change hooks over have it set, see `once`.
-            once: 0,
             seeds: Raw(takeover.seeds),
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
@@ -181,7 +176,6 @@ impl Constants {
             guard,
             count_traffic,
             lower_mss,
-            once,
             seeds,
             timeouts,
             clock_hz,
@@ -207,7 +201,6 @@ impl Constants {
             (registry::GUARD.name, bytes_of(guard)),
             (registry::COUNT_TRAFFIC.name, bytes_of(count_traffic)),
             (registry::LOWER_MSS.name, bytes_of(lower_mss)),
-            (registry::ONCE.name, bytes_of(once)),
             (registry::CONNTRACK_SEEDS.name, bytes_of(&seeds.0)),
             (registry::CONNTRACK_TIMEOUTS.name, bytes_of(&timeouts.0)),
             (registry::CLOCK_HZ.name, bytes_of(clock_hz)),

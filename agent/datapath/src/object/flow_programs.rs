@@ -1,19 +1,18 @@
 //! The same programs from another object, over the same tables, but that these report connections and packets.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
-use aya::util::nr_cpus;
+use aya::{Ebpf, EbpfLoader, util::nr_cpus};
 use shunt_common::{FlowControl, registry};
 
 use crate::{
     error::DatapathError,
     maps::flow_ring::FlowReader,
     object::{
-        all_tables::AllTables,
-        copies::TableCopies,
-        programs::FLOW_OBJECT,
-        stand_in::{Original, StandIn},
+        all_tables::AllTables, copies::TableCopies, programs::FLOW_OBJECT, requirements,
+        verified::verify,
     },
+    pins::handed_over::HandedOver,
 };
 
 /// Size of the ring in bytes: a power of two. At 100,000 records a second, which is a tenth of what programs can
@@ -40,6 +39,15 @@ pub struct FlowLoader {
     pub(crate) programs: Vec<&'static str>,
 }
 
+/// The programs, loaded and attached to nothing.
+pub struct FlowPrograms(pub(crate) Ebpf);
+
+impl fmt::Debug for FlowPrograms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FlowPrograms").finish_non_exhaustive()
+    }
+}
+
 impl FlowLoader {
     /// Has the tables pinned at this path of a bpf file system while the programs are loaded, if the agent has no pin
     /// directory. Nothing may be there.
@@ -56,32 +64,39 @@ impl FlowLoader {
     /// # Errors
     ///
     /// If the kernel does not take them, or there is no pin directory.
-    pub fn load(self) -> Result<(StandIn, FlowReader), DatapathError> {
+    pub fn load(self) -> Result<(FlowPrograms, FlowReader), DatapathError> {
         let Self {
             tables,
             folder,
             copies,
             programs,
         } = self;
-        let original = Original {
-            tables: &tables,
-            copies: &copies,
-            folder: folder.ok_or(DatapathError::FlowsUnpinned)?,
-            programs: &programs,
-        };
-        let mut stand_in = original.load(&FLOW_OBJECT, &OWN, |loader| {
-            let failed = |source| DatapathError::HandedTables { source };
-            loader.map_max_entries(registry::FLOW_EVENTS.name, RING);
-            let processors = nr_cpus().map_err(|(_, source)| failed(source))?;
-            let processors =
-                u32::try_from(processors).map_err(|error| failed(io::Error::other(error)))?;
-            loader.map_max_entries(
-                registry::FLOW_CONTROL.name,
-                FlowControl::PROCESSORS + processors,
-            );
-            Ok(())
-        })?;
-        let reader = FlowReader::take(&mut stand_in.0)?;
-        Ok((stand_in, reader))
+        let failed = |source| DatapathError::FlowTables { source };
+        // Until all is loaded.
+        let folder = HandedOver::at(folder.ok_or(DatapathError::FlowsUnpinned)?).map_err(failed)?;
+        let mut loader = EbpfLoader::new();
+        for name in tables.names().filter(|name| !OWN.contains(name)) {
+            let path = folder.path(name);
+            tables.pin(name, &path).map_err(failed)?;
+            loader.map_pin_path(name, path);
+        }
+        loader.map_max_entries(registry::FLOW_EVENTS.name, RING);
+        let processors = nr_cpus().map_err(|(_, source)| failed(source))?;
+        let processors =
+            u32::try_from(processors).map_err(|error| failed(io::Error::other(error)))?;
+        loader.map_max_entries(
+            registry::FLOW_CONTROL.name,
+            FlowControl::PROCESSORS + processors,
+        );
+        for (name, value) in copies.constants() {
+            let value: &[u8] = value;
+            loader.override_global(name, value, true);
+        }
+        let mut ebpf = loader.load(&FLOW_OBJECT.bytes()?)?;
+        for (_, outcome) in verify(&mut ebpf, &programs, requirements::explain_flows) {
+            outcome?;
+        }
+        let reader = FlowReader::take(&mut ebpf)?;
+        Ok((FlowPrograms(ebpf), reader))
     }
 }

@@ -16,13 +16,13 @@ use crate::{
     error::DatapathError,
     object::{
         aside::{Aside, Batch, Readiness},
+        flow_programs::FlowPrograms,
         ipv6_programs,
         programs::{
             EGRESS, EGRESS_L3, EGRESS_V6, EGRESS_V6_L3, INGRESS, INGRESS_L3, INGRESS_V6,
             INGRESS_V6_L3, XDP,
         },
         requirements,
-        stand_in::StandIn,
         verified::verify,
     },
     pins::{directory::Pins, error::PinError, held::Repair},
@@ -34,7 +34,7 @@ use crate::{
 pub(crate) struct Loaded {
     ebpf: Ebpf,
     /// The programs that run in place of those, over the same tables, while there is a watcher.
-    telling: Option<StandIn>,
+    telling: Option<FlowPrograms>,
     pins: Option<Pins>,
     /// The programs that are.
     pinned: BTreeSet<&'static str>,
@@ -198,7 +198,7 @@ impl Loaded {
         }
         match telling {
             // It is to be there when these go.
-            Some(StandIn(telling)) if lacks(telling) => {
+            Some(FlowPrograms(telling)) if lacks(telling) => {
                 let object = *replacement;
                 let batch = Batch { object, names };
                 aside.begin(batch, telling, requirements::explain_flows)
@@ -230,7 +230,7 @@ impl Loaded {
         };
         let batch = aside.take_back(|object| match telling {
             _ if object == OWN => Some(ebpf),
-            Some(StandIn(telling)) if object == *replacement => Some(telling),
+            Some(FlowPrograms(telling)) if object == *replacement => Some(telling),
             _ => None,
         });
         batch.is_some_and(|batch| batch.object != OWN) && telling.is_some()
@@ -244,7 +244,7 @@ impl Loaded {
     }
 
     /// Has other programs stand for these, or these for themselves; returns those that did until now.
-    pub(crate) const fn replace(&mut self, telling: Option<StandIn>) -> Option<StandIn> {
+    pub(crate) const fn replace(&mut self, telling: Option<FlowPrograms>) -> Option<FlowPrograms> {
         self.replacement += 1;
         mem::replace(&mut self.telling, telling)
     }
@@ -257,7 +257,7 @@ impl Loaded {
     /// The object whose programs are attached.
     const fn running(&mut self) -> &mut Ebpf {
         match &mut self.telling {
-            Some(StandIn(ebpf)) => ebpf,
+            Some(FlowPrograms(ebpf)) => ebpf,
             None => &mut self.ebpf,
         }
     }
@@ -265,7 +265,7 @@ impl Loaded {
     /// As [`Self::running`], to look at.
     const fn object(&self) -> &Ebpf {
         match &self.telling {
-            Some(StandIn(ebpf)) => ebpf,
+            Some(FlowPrograms(ebpf)) => ebpf,
             None => &self.ebpf,
         }
     }
@@ -329,7 +329,7 @@ impl Loaded {
         for (object, name) in &self.pinned_ipv6 {
             let ebpf = match &self.telling {
                 _ if *object == OWN => &self.ebpf,
-                Some(StandIn(telling)) if *object == self.replacement => telling,
+                Some(FlowPrograms(telling)) if *object == self.replacement => telling,
                 // No hook has its programs any more.
                 _ => continue,
             };

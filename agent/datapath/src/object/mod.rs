@@ -2,7 +2,6 @@
 
 pub(crate) mod all_tables;
 pub(crate) mod aside;
-pub(crate) mod attach_mode;
 pub(crate) mod constants;
 pub(crate) mod copies;
 pub(crate) mod definitions;
@@ -11,7 +10,6 @@ pub(crate) mod flow_programs;
 pub(crate) mod guard;
 pub(crate) mod ipv6_programs;
 pub(crate) mod loaded;
-pub(crate) mod once;
 pub(crate) mod opened;
 pub(crate) mod options;
 pub(crate) mod packet_log;
@@ -24,7 +22,6 @@ pub(crate) mod room;
 pub(crate) mod sockets;
 #[cfg(test)]
 mod stack;
-pub(crate) mod stand_in;
 pub(crate) mod takeover;
 mod task_flags;
 pub(crate) mod timeouts;

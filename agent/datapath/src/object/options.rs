@@ -17,8 +17,8 @@ use crate::{
         table_sizes::{TableSizes, Uses},
     },
     object::{
-        attach_mode::AttachMode, guard::GuardOptions, pods::PodDetection,
-        reject_limit::RejectLimit, sockets::SocketOptions, timeouts::Timeouts, xdp::XdpOptions,
+        guard::GuardOptions, pods::PodDetection, reject_limit::RejectLimit, sockets::SocketOptions,
+        timeouts::Timeouts, xdp::XdpOptions,
     },
 };
 
@@ -35,8 +35,6 @@ pub enum PacketLog {
 /// Options that are fixed while the programs are loaded.
 #[derive(Debug, Clone)]
 pub struct DatapathOptions {
-    /// Way in which programs are attached to interfaces.
-    pub attach: AttachMode,
     /// The interfaces that never have the programs, even by name.
     pub excluded_interfaces: BTreeSet<InterfacePattern>,
     /// Ranges from which this node's pods take their addresses.
@@ -94,7 +92,6 @@ pub struct DatapathOptions {
 impl Default for DatapathOptions {
     fn default() -> Self {
         Self {
-            attach: AttachMode::default(),
             excluded_interfaces: BTreeSet::new(),
             pod_cidrs: Vec::new(),
             pods: PodDetection::default(),

@@ -114,7 +114,7 @@ fn explain_with(
 }
 
 /// The kernel's version, as `uname -r` shows it.
-pub(super) fn release() -> String {
+fn release() -> String {
     uname().map_or_else(
         |_| "of an unknown version".to_owned(),
         |name| name.release().to_string_lossy().into_owned(),

@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tracing::debug;
 
 use crate::{
@@ -60,7 +59,7 @@ impl Held {
     }
 
     /// Holds the same object, whose pin has another name now.
-    pub(crate) fn at(self, path: &Path) -> Self {
+    pub(super) fn at(self, path: &Path) -> Self {
         Self::new(self.object, path)
     }
 
@@ -135,33 +134,14 @@ pub(crate) fn put(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Re
 /// # Errors
 ///
 /// If the file system refuses.
-pub(crate) fn take_name(new: &Path, path: &Path) -> Result<(), PinError> {
+pub(super) fn take_name(new: &Path, path: &Path) -> Result<(), PinError> {
     fs::rename(new, path).map_err(PinError::io("replacing", path))
 }
 
-/// Has two pins change their names, in one step.
-///
-/// # Errors
-///
-/// If one is not there, or the file system refuses.
-pub(crate) fn exchange(one: &Path, other: &Path) -> Result<(), PinError> {
-    renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)
-        .map_err(io::Error::from)
-        .map_err(PinError::io("exchanging for another pin", one))
-}
-
-/// Ending of the names of pins that are to take another name. A bpffs takes no names with dots.
-const DRAFT: &str = "-new";
-
 /// Returns the path at which something is pinned that is to take this one.
-pub(crate) fn draft(path: &Path) -> PathBuf {
+pub(super) fn draft(path: &Path) -> PathBuf {
+    // A bpffs takes no names with dots.
     let mut new = OsString::from(path);
-    new.push(DRAFT);
+    new.push("-new");
     new.into()
-}
-
-/// Returns the path that what is pinned at this one is to take, if it is a [`draft`].
-pub(crate) fn of_draft(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_str()?.strip_suffix(DRAFT)?;
-    Some(path.with_file_name(name))
 }

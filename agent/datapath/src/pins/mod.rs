@@ -5,7 +5,7 @@
 //! maps/IPV6_PROGRAMS-NUMBER      a table of programs of IPv6: a new one for each agent, and for each watch
 //! programs/tc_ingress            a program that links run
 //! links/NETNS-INDEX-ingress      on the interface of this index in the namespace of this inode;
-//!                                or a symbolic link, the note of a filter
+//!                                before Linux 6.6 a symbolic link, the note of a filter
 //! ```
 //!
 //! The agent [holds](held::Held) each of these objects too, and pins it again if others remove the pin or hide it.

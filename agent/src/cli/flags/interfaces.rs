@@ -2,21 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Args, ValueEnum};
-use shunt_datapath::AttachMode;
+use clap::Args;
 use shunt_model::InterfacePattern;
-
-/// Way in which programs are attached to interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Attach {
-    /// By TCX links if the kernel has them (Linux 6.6), else as filters
-    #[default]
-    Auto,
-    /// By TCX links or not at all
-    Tcx,
-    /// As filters of the clsact qdisc
-    Clsact,
-}
 
 /// The interfaces where packets of clients are translated.
 #[derive(Debug, Clone, Args)]
@@ -32,28 +19,14 @@ pub(crate) struct InterfaceArgs {
     /// several times
     #[arg(long = "exclude-interface", value_name = "PATTERN", value_parser = by_name)]
     excluded: Vec<InterfacePattern>,
-
-    /// The way in which programs are attached to interfaces
-    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
-    attach: Attach,
 }
 
 impl InterfaceArgs {
-    /// Returns the way in which programs are attached.
-    pub(crate) const fn attach(&self) -> AttachMode {
-        match self.attach {
-            Attach::Auto => AttachMode::Auto,
-            Attach::Tcx => AttachMode::Tcx,
-            Attach::Clsact => AttachMode::Clsact,
-        }
-    }
-
     /// Returns the interfaces that have the programs besides those of the events, and those that never have them.
     pub(crate) fn sets(self) -> (BTreeSet<InterfacePattern>, BTreeSet<InterfacePattern>) {
         let Self {
             interfaces,
             excluded,
-            attach: _,
         } = self;
         (
             interfaces.into_iter().collect(),

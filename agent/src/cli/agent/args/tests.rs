@@ -70,13 +70,12 @@ async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
     let steering = operator.steering(&folder.join("socket"));
     let (families, table_sizes) = (families.families(), sizes.table_sizes());
     let pods = detect_local.detection(&node.pod_cidrs, redirect, families);
-    let attach = interfaces.attach();
     let (wanted, excluded) = interfaces.sets();
     let guard = guard.guard(kubernetes.serves_all());
     let balancing = node.render_options()?.balancing;
     let cluster = kubernetes.options(node.forwarding(), table_sizes, apis.cluster_domain())?;
     let http = http.options(families, String::new(), services.service_metrics);
-    let shown: [(&str, &dyn Debug); 35] = [
+    let shown: [(&str, &dyn Debug); 34] = [
         ("events", &events),
         ("cluster", &cluster),
         ("consul", &consul.open(watch::channel(None).1)?),
@@ -84,7 +83,6 @@ async fn settings(words: &[String], folder: &Path) -> Result<Settings> {
         ("socket limits", &socket_limits.limits()?),
         ("interfaces", &wanted),
         ("excluded interfaces", &excluded),
-        ("attach", &attach),
         ("node addresses", &node.render_options()?.node_ips),
         ("balancing", &balancing),
         ("dsr", &node.dsr),

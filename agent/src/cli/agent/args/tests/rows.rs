@@ -95,7 +95,6 @@ pub(super) const ROWS: &[Row] = &[
         "excluded interfaces",
         "docker0",
     ),
-    Row("--attach=clsact", "attach", "Clsact"),
     Row("--node-ip=192.0.2.7", "node addresses", "192.0.2.7"),
     Row(
         "--local-backend-weight=7",
