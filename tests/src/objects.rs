@@ -2,17 +2,17 @@
 
 use std::net::IpAddr;
 
+use crate::addresses;
 use serde_json::{Value, json};
-use shunt_tests::addresses;
 
 /// This node's name, in another form than its Node has it.
-pub(crate) const NODE_NAME: &str = "Node-1";
+pub const NODE_NAME: &str = "Node-1";
 
 /// The port of every server.
-pub(crate) const SERVED: u16 = 8080;
+pub const SERVED: u16 = 8080;
 
 /// A ClusterIP service of both families with the port `http`: 80 to [`SERVED`].
-pub(crate) fn service(name: &str, cluster_ip: &str) -> Value {
+pub fn service(name: &str, cluster_ip: &str) -> Value {
     let v6 = addresses::v6(cluster_ip.parse().unwrap());
     json!({
         "kind": "Service", "apiVersion": "v1",
@@ -29,7 +29,7 @@ pub(crate) fn service(name: &str, cluster_ip: &str) -> Value {
 }
 
 /// A ServiceCIDR of these ranges.
-pub(crate) fn service_cidr(name: &str, cidrs: &[&str]) -> Value {
+pub fn service_cidr(name: &str, cidrs: &[&str]) -> Value {
     json!({
         "kind": "ServiceCIDR", "apiVersion": "networking.k8s.io/v1",
         "metadata": { "name": name }, "spec": { "cidrs": cidrs },
@@ -37,7 +37,7 @@ pub(crate) fn service_cidr(name: &str, cidrs: &[&str]) -> Value {
 }
 
 /// The object with this value in the place that the path names.
-pub(crate) fn with(mut object: Value, path: &str, value: impl Into<Value>) -> Value {
+pub fn with(mut object: Value, path: &str, value: impl Into<Value>) -> Value {
     *object
         .pointer_mut(path)
         .unwrap_or_else(|| panic!("no {path}")) = value.into();
@@ -45,7 +45,7 @@ pub(crate) fn with(mut object: Value, path: &str, value: impl Into<Value>) -> Va
 }
 
 /// The object with another field in the place that the path names.
-pub(crate) fn and(mut object: Value, path: &str, name: &str, value: impl Into<Value>) -> Value {
+pub fn and(mut object: Value, path: &str, name: &str, value: impl Into<Value>) -> Value {
     object
         .pointer_mut(path)
         .unwrap_or_else(|| panic!("no {path}"))[name] = value.into();
@@ -53,7 +53,7 @@ pub(crate) fn and(mut object: Value, path: &str, name: &str, value: impl Into<Va
 }
 
 /// A slice of a service with these endpoints, which are of one family.
-pub(crate) fn slice(service: &str, name: &str, endpoints: &[Value]) -> Value {
+pub fn slice(service: &str, name: &str, endpoints: &[Value]) -> Value {
     let is_v6 = endpoints.first().is_some_and(|endpoint| {
         let address = endpoint["addresses"][0].as_str().unwrap();
         address.contains(':')
@@ -71,7 +71,7 @@ pub(crate) fn slice(service: &str, name: &str, endpoints: &[Value]) -> Value {
 }
 
 /// A ready endpoint.
-pub(crate) fn ready(address: IpAddr) -> Value {
+pub fn ready(address: IpAddr) -> Value {
     endpoint(
         address,
         &json!({ "ready": true, "serving": true, "terminating": false }),
@@ -79,7 +79,7 @@ pub(crate) fn ready(address: IpAddr) -> Value {
 }
 
 /// An endpoint on its way out.
-pub(crate) fn terminating(address: IpAddr) -> Value {
+pub fn terminating(address: IpAddr) -> Value {
     endpoint(
         address,
         &json!({ "ready": false, "serving": true, "terminating": true }),
@@ -97,7 +97,7 @@ fn endpoint(address: IpAddr, conditions: &Value) -> Value {
 }
 
 /// A Node with an internal address of each family.
-pub(crate) fn node(name: &str, address: IpAddr) -> Value {
+pub fn node(name: &str, address: IpAddr) -> Value {
     json!({
         "kind": "Node", "apiVersion": "v1",
         "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": "a" } },

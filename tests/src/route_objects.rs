@@ -2,16 +2,26 @@
 
 use serde_json::{Value, json};
 
-/// The kinds that a test's cluster defines, each with the versions that are served.
-pub(crate) const TCP_ROUTES: (&str, &str) = ("tcproutes", "gateway.networking.k8s.io");
-pub(crate) const UDP_ROUTES: (&str, &str) = ("udproutes", "gateway.networking.k8s.io");
-pub(crate) const GRANTS: (&str, &str) = ("referencegrants", "gateway.networking.k8s.io");
-pub(crate) const TRAFFIC_SPLITS: (&str, &str) = ("trafficsplits", "split.smi-spec.io");
-pub(crate) const SERVICE_PROFILES: (&str, &str) = ("serviceprofiles", "linkerd.io");
-pub(crate) const SERVERS: (&str, &str) = ("servers", "policy.linkerd.io");
+/// Plural and group of Gateway API's TCPRoutes.
+pub const TCP_ROUTES: (&str, &str) = ("tcproutes", "gateway.networking.k8s.io");
+
+/// Plural and group of Gateway API's UDPRoutes.
+pub const UDP_ROUTES: (&str, &str) = ("udproutes", "gateway.networking.k8s.io");
+
+/// Plural and group of Gateway API's ReferenceGrants.
+pub const GRANTS: (&str, &str) = ("referencegrants", "gateway.networking.k8s.io");
+
+/// Plural and group of SMI's TrafficSplits.
+pub const TRAFFIC_SPLITS: (&str, &str) = ("trafficsplits", "split.smi-spec.io");
+
+/// Plural and group of linkerd's ServiceProfiles.
+pub const SERVICE_PROFILES: (&str, &str) = ("serviceprofiles", "linkerd.io");
+
+/// Plural and group of linkerd's Servers.
+pub const SERVERS: (&str, &str) = ("servers", "policy.linkerd.io");
 
 /// The definition of a kind that is served in these versions.
-pub(crate) fn definition((plural, group): (&str, &str), versions: &[&str]) -> Value {
+pub fn definition((plural, group): (&str, &str), versions: &[&str]) -> Value {
     let versions = versions.iter();
     let versions: Vec<Value> = versions
         .map(|name| json!({ "name": name, "served": true }))
@@ -24,7 +34,7 @@ pub(crate) fn definition((plural, group): (&str, &str), versions: &[&str]) -> Va
 }
 
 /// A Server of linkerd that makes this port opaque of pods with a label `app`.
-pub(crate) fn opaque_server(name: &str, app: &str, port: Value) -> Value {
+pub fn opaque_server(name: &str, app: &str, port: Value) -> Value {
     let mut server = json!({
         "kind": "Server", "apiVersion": "policy.linkerd.io/v1beta3",
         "metadata": { "namespace": "default", "name": name },
@@ -38,7 +48,7 @@ pub(crate) fn opaque_server(name: &str, app: &str, port: Value) -> Value {
 
 /// A route of `kind` in this version and the namespace `default`, made on this day of a month, for all
 /// ports of a Service, with these backends.
-pub(crate) fn route(
+pub fn route(
     (kind, version): (&str, &str),
     name: &str,
     day: u8,
@@ -59,22 +69,22 @@ pub(crate) fn route(
 }
 
 /// A TCPRoute (v1) for the Service `web`.
-pub(crate) fn tcp_route(name: &str, day: u8, backends: &[Value]) -> Value {
+pub fn tcp_route(name: &str, day: u8, backends: &[Value]) -> Value {
     route(("TCPRoute", "v1"), name, day, "web", backends)
 }
 
 /// Port 80 of a Service as a backend with a weight.
-pub(crate) fn backend(name: &str, weight: u32) -> Value {
+pub fn backend(name: &str, weight: u32) -> Value {
     json!({ "name": name, "port": 80, "weight": weight })
 }
 
 /// That of another namespace.
-pub(crate) fn backend_in(namespace: &str, name: &str, weight: u32) -> Value {
+pub fn backend_in(namespace: &str, name: &str, weight: u32) -> Value {
     json!({ "namespace": namespace, "name": name, "port": 80, "weight": weight })
 }
 
 /// Lets the TCPRoutes of `default` refer to the Services of this namespace.
-pub(crate) fn grant(namespace: &str) -> Value {
+pub fn grant(namespace: &str) -> Value {
     json!({
         "kind": "ReferenceGrant", "apiVersion": "gateway.networking.k8s.io/v1",
         "metadata": { "namespace": namespace, "name": "to-default" },
@@ -88,7 +98,7 @@ pub(crate) fn grant(namespace: &str) -> Value {
 }
 
 /// A TrafficSplit of the Service `web`.
-pub(crate) fn traffic_split(backends: &[(&str, u32)]) -> Value {
+pub fn traffic_split(backends: &[(&str, u32)]) -> Value {
     let backends = backends.iter();
     let backends: Vec<Value> = backends
         .map(|(service, weight)| json!({ "service": service, "weight": weight }))
@@ -104,7 +114,7 @@ pub(crate) fn traffic_split(backends: &[(&str, u32)]) -> Value {
 }
 
 /// A ServiceProfile of the Service `web`, all of whose traffic goes to this Service.
-pub(crate) fn service_profile(instead: &str) -> Value {
+pub fn service_profile(instead: &str) -> Value {
     let authority = format!("{instead}.default.svc.cluster.local:80");
     json!({
         "kind": "ServiceProfile", "apiVersion": "linkerd.io/v1alpha2",
