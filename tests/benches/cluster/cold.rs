@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 
-use super::{follower::Follower, world::World};
+use super::{
+    follower::Follower,
+    world::{ALL, World},
+};
 use crate::{
     bench::Bench,
     machine::process,
@@ -33,7 +36,7 @@ pub(super) fn run(bench: &mut Bench, world: &World) -> Result<()> {
         .slow()
         .rounds(bench.rounds(7, 3))
         .subject("agent", || {
-            let (follower, _, time) = Follower::complete(&binary, world)?;
+            let (follower, _, time) = Follower::complete(&binary, world, ALL)?;
             let busy = process::processor_seconds(follower.pid())?;
             follower.check()?;
             Ok(sample([

@@ -9,8 +9,11 @@ use std::{
 use anyhow::{Context as _, Result};
 use shunt_tests::{Agent, PinDir, interrupt};
 
-use super::world::{ALL, ALL_ENDPOINTS, World, node};
-use crate::machine::{frontends::Frontends, process, tables};
+use super::world::{ALL_ENDPOINTS, World, node};
+use crate::machine::{
+    frontends::{Expected, Frontends},
+    process, tables,
+};
 
 /// An agent in a cluster's namespace. All of it goes when it is dropped.
 pub(super) struct Follower {
@@ -47,16 +50,20 @@ impl Follower {
         })
     }
 
-    /// Starts an agent, and waits until all services are in the kernel. Returns how long that took
+    /// Starts an agent, and waits until the expected services are in the kernel. Returns how long that took
     /// from the first byte of the first list on.
     ///
     /// # Errors
     ///
     /// If they never are.
-    pub(super) fn complete(binary: &Path, world: &World) -> Result<(Self, Frontends, Duration)> {
+    pub(super) fn complete(
+        binary: &Path,
+        world: &World,
+        expected: Expected,
+    ) -> Result<(Self, Frontends, Duration)> {
         let before = world.server.list_times().len();
         let follower = Self::start(binary, world)?;
-        let (kernel, there) = Frontends::await_all(follower.pins.path(), ALL)?;
+        let (kernel, there) = Frontends::await_all(follower.pins.path(), expected)?;
         let lists = world.server.list_times();
         let first: &Instant = lists.get(before).context("nothing was listed")?;
         Ok((follower, kernel, there.saturating_duration_since(*first)))
@@ -65,6 +72,11 @@ impl Follower {
     /// Its process.
     pub(super) fn pid(&self) -> u32 {
         self.agent.pid()
+    }
+
+    /// Returns the number of lines of its log.
+    pub(super) fn log_lines(&self) -> usize {
+        self.agent.log().lines().count()
     }
 
     /// Returns its resident memory, in bytes, once that stays the same.

@@ -8,7 +8,7 @@ use shunt_tests::wait_until;
 use super::{
     change::Changes,
     follower::Follower,
-    world::{ALL_ENDPOINTS, SERVICES, World},
+    world::{ALL, ALL_ENDPOINTS, SERVICES, World},
 };
 use crate::{
     bench::Bench,
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &mut Bench, world: &World) -> Result<()> {
         .rounds(bench.rounds(3, 1))
         .subject(SUBJECT, || {
             let empty = Follower::start(&binary, &none)?.resident()?;
-            let (follower, kernel, _) = Follower::complete(&binary, world)?;
+            let (follower, kernel, _) = Follower::complete(&binary, world, ALL)?;
             let first = follower.resident()?;
             let peak = process::memory(follower.pid(), "VmHWM")?;
             let changes = Changes::new(world, kernel);

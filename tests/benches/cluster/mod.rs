@@ -9,11 +9,15 @@ mod churn;
 mod cold;
 mod follower;
 mod memory;
+mod tenants;
 mod world;
 
 use anyhow::Result;
 
-use self::{follower::Follower, world::World};
+use self::{
+    follower::Follower,
+    world::{ALL, World},
+};
 use crate::{bench::Bench, machine::priority};
 
 /// Runs the suite.
@@ -26,11 +30,12 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         return Ok(());
     }
     priority::real_time()?;
+    tenants::run(bench)?;
     let world = World::new()?;
     cold::run(bench, &world)?;
     memory::run(bench, &world)?;
     if bench.wants(change::NAME) || bench.wants(churn::NAME) {
-        let (follower, kernel, _) = Follower::complete(&bench.options().agent, &world)?;
+        let (follower, kernel, _) = Follower::complete(&bench.options().agent, &world, ALL)?;
         let changes = change::Changes::new(&world, kernel);
         change::run(bench, &changes)?;
         churn::run(bench, &changes, &follower)?;

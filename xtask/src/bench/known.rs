@@ -142,7 +142,7 @@ pub(super) const MISSES: [Miss; 17] = [
 ];
 
 /// The studies with bounds, and the number of these, in a run that leaves nothing out.
-pub(super) const BOUNDS: [(&str, usize); 67] = [
+pub(super) const BOUNDS: [(&str, usize); 68] = [
     ("packets/established", 2),
     ("packets/services", 2),
     ("packets/splits", 2),
@@ -195,6 +195,7 @@ pub(super) const BOUNDS: [(&str, usize); 67] = [
     ("cluster/memory", 3),
     ("cluster/cold", 1),
     ("cluster/churn", 1),
+    ("cluster/tenants", 3),
     ("controllers/change", 1),
     ("controllers/memory", 1),
     ("controllers/cold", 1),
