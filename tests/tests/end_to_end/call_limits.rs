@@ -1,9 +1,6 @@
 //! Clients that take the room of the agent's gRPC servers.
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use shunt_api::proto::{
     StatusRequest, WatchRequest, WatchResponse, inspection_client::InspectionClient,
@@ -59,14 +56,6 @@ async fn status(channel: Channel) -> Result<(), Status> {
     asked.map(|_| ())
 }
 
-fn metric(world: &World, name: &str) -> f64 {
-    let metrics = world.get(Ipv4Addr::LOCALHOST, 10_249, "/metrics").body;
-    let value = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    value.unwrap_or_else(|| panic!("no {name}"))
-}
-
 /// A service with many endpoints.
 fn large(weight: u32) -> Service {
     let backends = (1..=250).map(|host| ([10, 1, 2, host], 8080).into());
@@ -104,7 +93,7 @@ fn streams_leave_room_to_calls_that_end() {
             assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
             status(channel.clone()).await.unwrap();
         }
-        assert!(metric(&world, "shunt_calls_refused_total ") >= 2.0);
+        assert!(world.metric("shunt_calls_refused_total").unwrap() >= 2.0);
         streams.pop();
         // The agent hears of the end of a stream a little later.
         let deadline = Instant::now() + patience(Duration::from_secs(10));
@@ -126,7 +115,7 @@ fn connections_without_calls_give_way_to_commands() {
     let silent: Vec<_> = (0..1000).map(connect).collect();
     block_on(async { status(self::connect(&world).await).await.unwrap() });
     // On a slow machine, some have been silent for too long before the others come.
-    assert!(metric(&world, "shunt_connections_evicted_total ") > 0.0);
+    assert!(world.metric("shunt_connections_evicted_total").unwrap() > 0.0);
     drop(silent);
 }
 
@@ -137,7 +126,7 @@ fn unread_streams_cost_little() {
     };
     let connections = by_length(30, 100);
     world.add(&large(1));
-    let rest = metric(&world, "process_resident_memory_bytes ");
+    let rest = world.metric("process_resident_memory_bytes").unwrap();
     block_on(async {
         let (mut held, mut refused) = (Vec::new(), 0);
         for _ in 0..connections {
@@ -156,7 +145,7 @@ fn unread_streams_cost_little() {
         for weight in 2..20 {
             world.update(&large(weight));
         }
-        let cost = metric(&world, "process_resident_memory_bytes ") - rest;
+        let cost = world.metric("process_resident_memory_bytes").unwrap() - rest;
         assert!(cost <= COST, "{cost} bytes");
         status(connect(&world).await).await.unwrap();
     });

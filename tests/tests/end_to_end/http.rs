@@ -32,6 +32,13 @@ impl World {
         let node = self.sandbox.node();
         node.enter(|| http_get(address, path, &[]).unwrap())
     }
+
+    /// Returns the value of a metric; `series` is its name with its labels, as the agent writes them.
+    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+        let metrics = self.get(Ipv4Addr::LOCALHOST, 10_249, "/metrics").body;
+        let mut lines = metrics.lines();
+        lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+    }
 }
 
 fn body(answer: &HttpAnswer) -> Value {

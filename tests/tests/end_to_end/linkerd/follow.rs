@@ -1,9 +1,6 @@
 //! Messages to clients that follow a destination.
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shunt_tests::patience;
@@ -43,11 +40,9 @@ fn streams_and_their_messages_are_counted() {
         return;
     };
     let metric = |world: &World, name: &str, method: &str| {
-        let name = format!("shunt_linkerd_{name}{{method=\"{method}\"}} ");
-        let metrics = world.get(Ipv4Addr::LOCALHOST, 10_249, "/metrics").body;
-        let mut lines = metrics.lines();
-        let value = lines.find_map(|line| line.strip_prefix(&name)?.trim().parse::<f64>().ok());
-        value.unwrap_or_else(|| panic!("no {name}"))
+        let series = format!("shunt_linkerd_{name}{{method=\"{method}\"}}");
+        let value = world.metric(&series);
+        value.unwrap_or_else(|| panic!("no {series}"))
     };
     let [a, b] = web();
     block_on(async {
