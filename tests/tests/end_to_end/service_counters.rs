@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Transport, http_get, patience};
+use shunt_tests::{Transport, patience};
 
 use crate::{
     host_world::HostWorld,
@@ -20,16 +20,10 @@ fn flags() -> Vec<&'static str> {
     [&ASKED[..], &["--count-service-traffic"]].concat()
 }
 
-/// The value of a metric of the service port `default/web:main`.
+/// Returns the value of a metric of the service port `default/web:main`.
 fn metric(world: &World, name: &str, label: &str) -> Option<u64> {
-    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 10_249);
-    let answer = world
-        .sandbox
-        .node()
-        .enter(|| http_get(address, "/metrics", &[]).unwrap());
-    let series = format!("{name}{{namespace=\"default\",service=\"web\",port=\"main\"{label}}} ");
-    let mut lines = answer.body.lines();
-    lines.find_map(|line| line.strip_prefix(&series)?.parse().ok())
+    let series = format!("{name}{{namespace=\"default\",service=\"web\",port=\"main\"{label}}}");
+    world.metric(&series).map(|value| value as u64)
 }
 
 fn connections(world: &World) -> Option<u64> {
@@ -63,17 +57,19 @@ fn connections_and_rejections_are_those_that_clients_made() {
     assert!(tally.failures.is_empty(), "{tally:#?}");
     assert_eq!(connections(&world), Some(27));
 
+    let refused = |world: &World| metric(world, "shunt_service_refused_total", "");
+    assert_eq!(refused(&world), Some(0));
     let empty = Service::new(Transport::Tcp);
     world.update(&empty);
     for _ in 0..5 {
-        let refused = world.client_pod().enter(|| empty.cluster_ip().ask(1));
-        refused.unwrap_err();
+        let asked = world.client_pod().enter(|| empty.cluster_ip().ask(1));
+        asked.unwrap_err();
     }
     let rejected = |world: &World| {
         let label = ",reason=\"no_backend\"";
         metric(world, "shunt_service_rejected_total", label)
     };
-    assert_eq!(rejected(&world), Some(5));
+    assert_eq!((rejected(&world), refused(&world)), (Some(5), Some(5)));
     assert_eq!(connections(&world), Some(27), "no further one");
     assert_eq!(
         counters(&world),

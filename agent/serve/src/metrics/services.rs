@@ -22,6 +22,14 @@ impl CountedServices {
         figures.map(|figures| (labels(figures, None), figures.counters.connections))
     }
 
+    /// A series for each service port. It begins at 0, so that the rate of the first refusals is seen.
+    fn all_refused(&self) -> impl Iterator<Item = Series<u64>> {
+        self.0.iter().map(|figures| {
+            let refused = figures.counters.refused.values();
+            (labels(figures, None), refused.sum())
+        })
+    }
+
     /// A series for each reason, beginning so, for which something of a service port was refused.
     fn refused(&self, prefix: &'static str) -> impl Iterator<Item = Series<u64>> {
         self.0.iter().flat_map(move |figures| {
@@ -63,6 +71,12 @@ impl Collector for CountedServices {
             "Connections of a service port that chose a backend",
             &SERVICE,
             self.connections(),
+        )?;
+        samples.counter(
+            "shunt_service_refused",
+            "Packets and system calls for a service port that were answered with an error or dropped",
+            &SERVICE,
+            self.all_refused(),
         )?;
         let by_reason = [namespace, service, port, "reason"];
         samples.counter(
