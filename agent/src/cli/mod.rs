@@ -19,6 +19,7 @@ mod frontend_filter;
 mod frontend_table;
 mod init;
 mod kube_proxy;
+mod listing;
 mod log;
 mod lookup;
 mod monitor;

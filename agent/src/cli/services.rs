@@ -8,8 +8,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use shunt_api::{
-    message::join_services,
-    proto::{ServicesRequest, ServicesResponse, StatusRequest},
+    proto::StatusRequest,
     view::{self, Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
 use tonic::transport::Channel;
@@ -19,6 +18,7 @@ use crate::cli::{
     flags::paths::SocketArgs,
     frontend_filter::FrontendFilter,
     frontend_table::write_frontends,
+    listing::{Listed, list},
     output::{self, ListFormat, complain},
     service_table::write_counters,
     watch::WatchArgs,
@@ -100,33 +100,10 @@ async fn ask(channel: Channel, filter: &view::FrontendFilter) -> Result<Found> {
         .await
         .map_err(|status| refused(&status))?;
     let Status { socket_lb, .. } = understood(status.into_inner().try_into())?;
-    let mut pieces = inspection(channel)
-        .services(ServicesRequest {
-            filter: Some(filter.clone().into()),
-        })
-        .await
-        .map_err(|status| refused(&status))?
-        .into_inner();
-    let mut listed = ServicesResponse::default();
-    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-        join_services(&mut listed, piece);
-    }
-    let ServicesResponse { frontends, missing } = listed;
-    // An agent of an earlier version sends all of them.
-    let mut live: Vec<Frontend> = Vec::new();
-    for frontend in frontends {
-        let frontend = understood(frontend.try_into())?;
-        if filter.takes(&frontend) {
-            live.push(frontend);
-        }
-    }
-    let mut differences: Vec<String> = Vec::new();
-    for key in missing {
-        let key: FrontendKey = understood(key.try_into())?;
-        if filter.takes_missing(&key) {
-            differences.push(difference(key, Difference::Missing));
-        }
-    }
+    let Listed { live, missing } = list(channel, filter.clone()).await?;
+    let missing = missing.into_iter();
+    let missing = missing.map(|key| difference(key, Difference::Missing));
+    let mut differences: Vec<String> = missing.collect();
     let found = live
         .iter()
         .filter_map(|frontend| Some(difference(frontend.key, frontend.difference?)));

@@ -1,8 +1,10 @@
 //! `shunt drain`, `undrain` and `weight`: an operator's changes on this node, which override events.
 
+mod effect;
+
 use std::{net::IpAddr, num::NonZeroU16, process::ExitCode, str::FromStr};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use shunt_api::{
     proto::{RemoveOverrideRequest, SetOverrideRequest},
@@ -15,6 +17,7 @@ use crate::cli::{
     client::{control, refused, with_agent},
     flags::{duration::Seconds, paths::SocketArgs},
     output::complain,
+    steer::effect::{concerned, show_shares, unserved, warn},
     steered::write_applied,
 };
 
@@ -84,7 +87,7 @@ impl FromStr for ServiceName {
 
 /// Have endpoints on this node's tables get no new connection, regardless of events
 ///
-/// Connections that they have go on. It holds for endpoints that come later too, and after a restart of the
+/// Connections that they have go on. Services that lose their last backend are named on standard error. It holds for endpoints that come later too, and after a restart of the
 /// agent, until `shunt undrain` or the end that --for gives. Exit status: 0; 1 if the agent refuses; 2
 /// without an agent.
 #[derive(Debug, Args)]
@@ -114,7 +117,7 @@ pub(crate) struct UndrainArgs {
 
 /// Give an endpoint of a service another weight on this node, regardless of events
 ///
-/// It holds after a restart of the agent, too, until --reset or the end that --for gives. Exit status: 0; 1 if
+/// The new shares of the service's backends are printed. It holds after a restart of the agent, too, until --reset or the end that --for gives. Exit status: 0; 1 if
 /// the agent refuses; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct WeightArgs {
@@ -182,27 +185,33 @@ pub(crate) fn weight(args: WeightArgs) -> Result<ExitCode> {
 }
 
 fn set(change: Option<Override>, time: Option<Seconds>, socket: &SocketArgs) -> Result<ExitCode> {
+    let Some(change) = change else {
+        bail!("an endpoint or a node is needed");
+    };
     let request = SetOverrideRequest {
-        r#override: change.clone().map(|change| view::Override(change).into()),
+        r#override: Some(view::Override(change.clone()).into()),
         seconds: time.map(|Seconds(seconds)| seconds.into()),
     };
     with_agent(&socket.socket, async |channel| {
-        match control(channel).set_override(request).await {
-            Ok(applied) => {
-                let what = change.map(|change| change.to_string()).unwrap_or_default();
-                let applied = applied.into_inner();
-                write_applied(&what, &applied)?;
-                if !applied.held && applied.changed == 0 {
-                    // Most likely a name or an address is not what was meant.
-                    complain(
-                        "note: no frontend changes: none has such an endpoint, or it is so already; \
-                         it holds for endpoints that come",
-                    );
-                }
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(status) => failed(&status),
+        let concerned = concerned(&change);
+        let before = unserved(channel.clone(), &concerned).await?;
+        let applied = match control(channel.clone()).set_override(request).await {
+            Ok(applied) => applied.into_inner(),
+            Err(status) => return failed(&status),
+        };
+        write_applied(&change.to_string(), &applied)?;
+        if !applied.held && applied.changed == 0 {
+            // Most likely a name or an address is not what was meant.
+            complain(
+                "note: no frontend changes: none has such an endpoint, or it is so already; \
+                 it holds for endpoints that come",
+            );
         }
+        if let Override::Weight { service, .. } = &change {
+            show_shares(channel.clone(), service).await?;
+        }
+        warn(&before, &unserved(channel, &concerned).await?);
+        Ok(ExitCode::SUCCESS)
     })
 }
 

@@ -83,6 +83,14 @@ fn drained_endpoints_get_no_new_connection_whatever_events_and_restarts_say() {
     world.apply(&snapshot);
     all_at_b(&world);
 
+    let last = world.shunt(&["drain", &b.to_string()]);
+    assert_eq!(last.status, 0, "{last:?}");
+    assert_eq!(
+        last.errors.trim(),
+        "warning: no backend takes new connections of default/web:main any more"
+    );
+    world.shunt(&["undrain", &b.to_string()]).clean();
+
     world.shunt(&["undrain", &a.to_string()]).clean();
     let tally = world.ask_from_pod(service.cluster_ip(), 60);
     assert!(tally.of(a) > 0, "{tally:?}");
@@ -124,10 +132,12 @@ fn a_weight_ends_when_its_time_is_over() {
     .unwrap();
     assert_eq!(status(&world)["overrides"], json!([]));
 
-    world
+    let shares = world
         .shunt(&["weight", "default/web", &a.to_string(), "7"])
         .clean();
     assert_eq!(weights(&world), [7, 1]);
+    let of_b = shares.lines().find(|line| line.contains(&b.to_string()));
+    assert!(of_b.unwrap().ends_with(" 12.5 %"), "{shares}");
     world
         .shunt(&["weight", "default/web", &a.to_string(), "--reset"])
         .clean();

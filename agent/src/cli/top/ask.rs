@@ -9,12 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow};
 use shunt_api::{
-    message::join_services,
-    proto::{
-        ConntrackRequest, ConntrackResponse, MonitorRequest, ServicesRequest, ServicesResponse,
-        StatusRequest,
-    },
-    view::{Connection, Frontend, Status},
+    proto::{ConntrackRequest, ConntrackResponse, MonitorRequest, StatusRequest},
+    view::{Connection, FrontendFilter, Status},
 };
 use tokio::{
     runtime::Builder,
@@ -26,6 +22,7 @@ use tonic::transport::Channel;
 
 use crate::cli::{
     client::{connect, inspection, refused, understood},
+    listing::{Listed, list},
     monitor::events::Events,
     output::causes,
     stop::Stop,
@@ -170,19 +167,7 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
         .await
         .map_err(|status| refused(&status))?;
     let status: Status = understood(status.into_inner().try_into())?;
-    let mut pieces = inspection(channel.clone())
-        .services(ServicesRequest { filter: None })
-        .await
-        .map_err(|status| refused(&status))?
-        .into_inner();
-    let mut listed = ServicesResponse::default();
-    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-        join_services(&mut listed, piece);
-    }
-    let absent = listed.missing.len();
-    let frontends = listed.frontends.into_iter();
-    let frontends = frontends.map(|frontend| understood(frontend.try_into()));
-    let frontends: Vec<Frontend> = frontends.collect::<Result<_>>()?;
+    let Listed { live, missing } = list(channel.clone(), FrontendFilter::default()).await?;
     let at = Instant::now();
     let used = status
         .tables
@@ -190,15 +175,18 @@ async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
         .filter(|table| table.name.starts_with("conntrack"));
     let used: u64 = used.map(|table| table.used).sum();
     let connections = if used <= LISTED {
-        timeout(LISTING, list(channel)).await.ok().transpose()?
+        timeout(LISTING, connections_of(channel))
+            .await
+            .ok()
+            .transpose()?
     } else {
         None
     };
     let connections = connections.as_deref();
-    Ok(Sample::of(at, status, &frontends, absent, connections))
+    Ok(Sample::of(at, status, &live, missing.len(), connections))
 }
 
-async fn list(channel: Channel) -> Result<Vec<Connection>> {
+async fn connections_of(channel: Channel) -> Result<Vec<Connection>> {
     let mut pieces = inspection(channel)
         .conntrack(ConntrackRequest { filter: None })
         .await
