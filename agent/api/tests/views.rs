@@ -456,6 +456,7 @@ fn a_frontend_is_the_same_after_its_message() {
                 reply_bytes: 9,
             }),
         }),
+        source_ranges: vec!["192.0.2.0/24".into()],
         this_node_only: true,
     };
     let message = proto::Frontend::from(frontend.clone());
@@ -480,6 +481,7 @@ fn a_frontend_is_the_same_after_its_message() {
                 "connections": 4, "refused": { "reject_no_backend": 5 },
                 "request_packets": 6, "request_bytes": 7, "reply_packets": 8, "reply_bytes": 9,
             },
+            "source_ranges": ["192.0.2.0/24"],
         })
     );
 

@@ -116,6 +116,10 @@ impl InspectedFrontend {
                 }),
             difference: self.difference(),
             counters: counters.clone(),
+            source_ranges: wanted
+                .iter()
+                .flat_map(|wanted| wanted.sources.iter().map(ToString::to_string))
+                .collect(),
             this_node_only: live.is_for_this_node(),
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn brief(frontends: &[Frontend]) -> Table<8> {
         "FRONTEND", "KIND", "SERVICE", "PORT", "POLICY", "CLIENTS", "BACKENDS", "STATE",
     ]);
     for frontend in frontends {
-        let [key, kind, service, port, policy, clients, ..] = facts(frontend);
+        let [key, kind, service, port, policy, clients, ..] = facts(frontend, false);
         table.push([
             key,
             kind,
@@ -71,7 +71,7 @@ fn wide(frontends: &[Frontend]) -> Table<14> {
     ]);
     for frontend in frontends {
         let mut push = |backend: [String; 3]| {
-            let cells = facts(frontend).into_iter().chain(backend);
+            let cells = facts(frontend, true).into_iter().chain(backend);
             let mut cells = cells.chain([state(frontend)]);
             table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
         };
@@ -105,8 +105,8 @@ fn wide(frontends: &[Frontend]) -> Table<14> {
     table
 }
 
-/// Returns the facts of a frontend by itself.
-fn facts(frontend: &Frontend) -> [String; 10] {
+/// Returns the facts of a frontend by itself, with all ranges of its clients or the first one.
+fn facts(frontend: &Frontend, with_all: bool) -> [String; 10] {
     let Frontend {
         key,
         kind,
@@ -121,16 +121,20 @@ fn facts(frontend: &Frontend) -> [String; 10] {
         split: _,
         difference: _,
         counters: _,
+        source_ranges,
         this_node_only,
     } = frontend;
     let known = |text: &Option<String>| match text.as_deref() {
         None | Some("") => "-".to_owned(),
         Some(text) => text.to_owned(),
     };
-    let clients = if *this_node_only {
-        "this node"
-    } else {
-        "everyone"
+    let clients = match source_ranges.as_slice() {
+        [] if *this_node_only => "this node".to_owned(),
+        [] => "everyone".to_owned(),
+        [first, others @ ..] if !with_all && !others.is_empty() => {
+            format!("{first},+{}", others.len())
+        }
+        ranges => ranges.join(","),
     };
     let affinity = match affinity_timeout {
         0 => "-".to_owned(),
@@ -142,7 +146,7 @@ fn facts(frontend: &Frontend) -> [String; 10] {
         known(service),
         known(service_port),
         policy.map_or_else(|| "-".to_owned(), |policy| policy.to_string()),
-        clients.into(),
+        clients,
         selection.map_or_else(|| "-".to_owned(), |selection| selection.to_string()),
         forwarding.map_or_else(|| "-".to_owned(), |forwarding| forwarding.to_string()),
         masquerade.map_or_else(|| "-".to_owned(), |masquerade| masquerade.to_string()),
@@ -207,6 +211,7 @@ mod tests {
             split: None,
             difference: None,
             counters: None,
+            source_ranges: Vec::new(),
             this_node_only: false,
         }
     }
@@ -223,6 +228,37 @@ mod tests {
             let line = table.lines().nth(1).unwrap();
             assert!(line.contains(&format!("  {shown}  ")), "{shown}: {line}");
             assert_eq!(table.lines().count(), 2, "{table}");
+        }
+    }
+
+    #[test]
+    fn the_ranges_of_clients_are_shown_instead_of_everyone() {
+        let with = |ranges: &[&str], this_node_only| {
+            let source_ranges = ranges.iter().map(|range| (*range).to_owned());
+            let one = Frontend {
+                source_ranges: source_ranges.collect(),
+                this_node_only,
+                ..frontend(&[1])
+            };
+            let line = |table: String| table.lines().nth(1).unwrap().to_owned();
+            [
+                line(brief(std::slice::from_ref(&one)).to_string()),
+                line(wide(&[one]).to_string()),
+            ]
+        };
+        for (ranges, this_node_only, expected) in [
+            (&[][..], false, ["everyone", "everyone"]),
+            (&[], true, ["this node", "this node"]),
+            (&["10.0.0.0/8"], false, ["10.0.0.0/8", "10.0.0.0/8"]),
+            (
+                &["10.0.0.0/8", "192.0.2.0/24"],
+                false,
+                ["10.0.0.0/8,+1", "10.0.0.0/8,192.0.2.0/24"],
+            ),
+        ] {
+            for (line, cell) in with(ranges, this_node_only).iter().zip(expected) {
+                assert!(line.contains(&format!("  {cell}  ")), "{cell}: {line}");
+            }
         }
     }
 

@@ -68,6 +68,9 @@ pub struct Frontend {
     /// Counters of its service port, of all its frontends together, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<ServiceCounters>,
+    /// Ranges of the clients that may use it; none: everyone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_ranges: Vec<String>,
     /// True if only clients on this node are served.
     #[serde(skip)]
     pub this_node_only: bool,
@@ -209,7 +212,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             backends,
             this_node: _,
             with_draining: _,
-            sources: _,
+            sources,
         } = frontend;
         Self {
             key: key.into(),
@@ -225,6 +228,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             split: backends.split.as_ref().map(Into::into),
             difference: None,
             counters: None,
+            source_ranges: sources.iter().map(ToString::to_string).collect(),
             this_node_only: *clients == Clients::ThisNode,
         }
     }
@@ -246,6 +250,7 @@ impl From<Frontend> for proto::Frontend {
             split,
             difference,
             counters,
+            source_ranges,
             this_node_only,
         } = frontend;
         Self {
@@ -268,6 +273,7 @@ impl From<Frontend> for proto::Frontend {
                 .map_or(proto::Masquerade::Unspecified, message::masquerade)
                 .into(),
             affinity_timeout,
+            source_ranges,
             this_node_only,
             backends: backends.into_iter().map(Into::into).collect(),
             split: split.map(Into::into),
@@ -288,6 +294,7 @@ impl TryFrom<proto::Frontend> for Frontend {
             service,
             policy: chosen,
             affinity_timeout,
+            source_ranges,
             this_node_only,
             backends,
             difference,
@@ -317,6 +324,7 @@ impl TryFrom<proto::Frontend> for Frontend {
                 .collect::<Result<_, _>>()?,
             split: split.map(TryInto::try_into).transpose()?,
             difference: Difference::of_message(difference)?,
+            source_ranges,
             this_node_only,
         })
     }

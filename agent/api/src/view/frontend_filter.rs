@@ -173,6 +173,7 @@ mod tests {
             split: None,
             difference: None,
             counters: None,
+            source_ranges: Vec::new(),
             this_node_only: false,
         }
     }
