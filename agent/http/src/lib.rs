@@ -6,6 +6,7 @@
 mod accept;
 mod address;
 mod answer;
+mod attempts;
 mod http1;
 mod http2;
 mod keep;
@@ -21,6 +22,7 @@ pub use self::{
     accept::{Limits, Listening, accept_calls, accept_from},
     address::{ListenError, NotAPlace, ServeAddress, ServeListener},
     answer::{Answer, answer, not_found, text, verdict, with_header},
+    attempts::{Attempts, refused_tokens},
     http1::Answers,
     http2::{Calls, Streams},
     keep::{Door, Try},

@@ -140,6 +140,17 @@ fn the_page_is_used_by_keyboard_alone() {
     drop(traffic);
 }
 
+#[test]
+fn what_is_old_or_of_another_build_is_marked_as_such() {
+    let Some(mut shown) = Shown::new(&[]) else {
+        return;
+    };
+    let traffic = busy(&mut shown);
+    let agent = shown.world.agent.pid().to_string();
+    shown.run("stale.mjs", &[&agent]);
+    drop(traffic);
+}
+
 /// Prints what it measures; how fast is fast enough depends on the machine, so that no more is asked here
 /// than that a page of thousands is drawn at all, and only what is in sight of it.
 #[test]

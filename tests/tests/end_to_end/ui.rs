@@ -5,7 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use shunt_tests::{
 
 use crate::{
     command::shunt_at,
+    http::ASKED,
     service::Service,
     world::{SERVED, World},
 };
@@ -149,10 +150,58 @@ fn where_others_get_to_it_the_page_asks_for_a_token() {
         cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
         "{cookie}"
     );
-    let cookie = cookie.split(';').next().unwrap();
-    assert_eq!(ask(&[&format!("Cookie: {cookie}")]), 200);
+    assert!(!cookie.contains(TOKEN), "the cookie is the token: {cookie}");
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    assert_eq!(ask(&[&cookie]), 200);
+    let sign_out = world.ask_page("POST", "/logout", &["Host: localhost", &cookie], "");
+    assert_eq!(sign_out.status, 200);
+    assert_eq!(ask(&[&cookie]), 401);
+    let proxied = ["Host: localhost", "Origin: https://localhost"];
+    let answer = world.ask_page("POST", "/login", &proxied, TOKEN);
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.contains("; Secure"), "{cookie}");
     let log = world.agent.log();
     assert!(!log.contains(TOKEN), "the token is in the log");
+}
+
+#[test]
+fn a_thousand_wrong_tokens_are_few_attempts_and_few_lines() {
+    let file = token_file();
+    let file = file.path().to_str().unwrap();
+    let flags = [&["--ui", "9254", "--ui-token-file", file][..], &ASKED].concat();
+    let Some(world) = World::with_flags(&flags) else {
+        return;
+    };
+    let ask = |header: &str| {
+        let headers = ["Host: localhost", header];
+        world.ask_page("GET", "/api/live", &headers, "").status
+    };
+    let session = world.ask_page("POST", "/login", &["Host: localhost"], TOKEN);
+    let session = session.header("set-cookie").unwrap();
+    let session = format!("Cookie: {}", session.split(';').next().unwrap());
+    let begin = Instant::now();
+    let answers: Vec<u16> = (0..1000)
+        .map(|number| ask(&format!("Authorization: Bearer wrong-token-{number}")))
+        .collect();
+    // Ten at once, and one more each two seconds.
+    let most = 11 + begin.elapsed().as_secs() as usize / 2;
+    let refused = answers.iter().filter(|status| **status == 401).count();
+    assert!(
+        (10..=most).contains(&refused),
+        "{refused} of at most {most}"
+    );
+    let paused = answers.iter().filter(|status| **status == 429).count();
+    assert_eq!(refused + paused, answers.len());
+    // A browser that has signed in goes on.
+    assert_eq!(ask(&session), 200);
+    assert_eq!(
+        world.metric("shunt_tokens_refused_total").unwrap(),
+        refused as f64
+    );
+    let log = world.agent.log();
+    let lines = log.lines().filter(|line| line.contains("wrong tokens"));
+    let minutes = begin.elapsed().as_secs() as usize / 60 + 1;
+    assert!((1..=minutes).contains(&lines.count()), "{log}");
 }
 
 #[test]

@@ -1,17 +1,23 @@
 //! The primary's server for the agents of other datacenters: they read the records of all, and each writes
 //! its own. Each client has the token of a datacenter.
 
-use std::{io, net::TcpListener as StdListener, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::TcpListener as StdListener,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use shunt_catalog::{Federation, Gateway};
-use shunt_http::{Answer, Answers, Limits, Listening, Peer, accept_from, not_found, text};
+use shunt_http::{
+    Answer, Answers, Attempts, Limits, Listening, Peer, accept_from, not_found, text,
+};
 use shunt_runtime::give_way;
 use tokio::{
     net::TcpListener,
     runtime::{self, Runtime},
 };
-use tracing::warn;
 
 use crate::local_api::{
     federation::all,
@@ -55,7 +61,10 @@ impl FederationServer {
         let inside = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
         drop(inside);
-        let records = Arc::new(Records(federation));
+        let records = Arc::new(Records {
+            federation,
+            attempts: Attempts::new("federation"),
+        });
         runtime.spawn(accept_from(Listening::Tcp(listener), LIMITS, records));
         Ok(Self {
             runtime: Some(runtime),
@@ -65,16 +74,23 @@ impl FederationServer {
 
 /// The answers to the agents of other datacenters.
 #[derive(Debug)]
-struct Records(Federation);
+struct Records {
+    federation: Federation,
+    attempts: Attempts,
+}
 
 impl Answers for Records {
     async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
-        let Self(federation) = self;
+        let Self {
+            federation,
+            attempts,
+        } = self;
         respond(federation, request)
             .await
             .unwrap_or_else(|refused| {
-                if let (StatusCode::FORBIDDEN, Peer::Address(from)) = (refused.status(), peer) {
-                    warn!("federation: {from} has no token that counts");
+                // Counted alone: the agents of a datacenter may share one address.
+                if refused.status() == StatusCode::FORBIDDEN {
+                    attempts.count(peer, Instant::now());
                 }
                 *refused
             })

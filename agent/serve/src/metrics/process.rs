@@ -6,7 +6,7 @@ use std::{
 };
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
-use shunt_http::evictions;
+use shunt_http::{evictions, refused_tokens};
 
 use crate::{
     calls::room::refusals,
@@ -48,6 +48,12 @@ impl Collector for Process {
             "Connections to the HTTP listeners that gave way to others, or found no place",
             &[],
             one(evictions()),
+        )?;
+        samples.counter(
+            "shunt_tokens_refused",
+            "Requests to the page and to the federation's listener with a wrong token",
+            &[],
+            one(refused_tokens()),
         )?;
         samples.counter(
             "shunt_calls_refused",

@@ -1,16 +1,20 @@
 //! The paths of the page, and their answers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     Method, Request, StatusCode,
     body::{Bytes, Incoming},
-    header::{CONTENT_TYPE, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE},
+    header::{CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
 };
 use serde_json::{Value, json};
-use shunt_http::{Answer, Answers, Peer, answer, not_found, text, with_header};
-use tokio::time::{sleep, timeout};
+use shunt_http::{Answer, Answers, Peer, answer, not_found};
+use tokio::time::timeout;
 
 use crate::ui::{
     assets,
@@ -33,9 +37,6 @@ const LENGTH: usize = 1024;
 /// Maximum time for it to arrive.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Delay of the answer to a wrong one, so that guessing takes too long.
-const THOUGHT: Duration = Duration::from_millis(500);
-
 /// Number of lines of the list of refusals.
 const REFUSALS: usize = 200;
 
@@ -46,6 +47,8 @@ pub(super) struct Page {
     pub(super) sampler: Arc<Sampler>,
     /// Number of this run of the agent: what a page has seen of another one does not count.
     pub(super) run: u64,
+    /// Hash of the page's files.
+    pub(super) build: String,
     pub(super) reading: Turn,
     pub(super) status: LastStatus,
     pub(super) tracing: Turn,
@@ -53,59 +56,60 @@ pub(super) struct Page {
 }
 
 impl Answers for Page {
-    async fn answer(&self, request: Request<Incoming>, _peer: Peer) -> Answer {
-        guarded(self.respond(request).await)
+    async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
+        guarded(self.respond(request, peer).await)
     }
 }
 
 impl Page {
-    async fn respond(&self, request: Request<Incoming>) -> Answer {
+    async fn respond(&self, request: Request<Incoming>, peer: Peer) -> Answer {
         if let Some(refusal) = self.door.refusal(&request) {
             return refusal;
         }
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        if path == "/login" {
-            return self.sign_in(&parts.method, body).await;
+        if let "/login" | "/logout" = path {
+            return self.session(&parts, body, peer).await;
         }
         let Some(path) = path.strip_prefix("/api/") else {
             // Anybody can read these in the source.
             return assets::find(path).map_or_else(not_found, asset);
         };
-        if !self.door.admits(&parts.headers) {
-            let refusal = json_answer(
-                StatusCode::UNAUTHORIZED,
-                &json!({ "error": "a token is needed" }),
-            );
-            return with_header(
-                refusal,
-                WWW_AUTHENTICATE,
-                HeaderValue::from_static("Bearer"),
-            );
-        }
+        let admitted = match &self.door.sign_in {
+            Some(sign_in) => sign_in.admit(&parts.headers, peer, Instant::now()),
+            None => Ok(false),
+        };
+        let signed_in = match admitted {
+            Ok(signed_in) => signed_in,
+            Err(refusal) => return *refusal,
+        };
         match self.tell(path, &Parameters::of(parts.uri.query())).await {
-            Ok(value) => json_answer(StatusCode::OK, &value),
+            Ok(mut value) => {
+                if path == "live" {
+                    value["build"] = self.build.as_str().into();
+                    value["signed_in"] = signed_in.into();
+                }
+                json_answer(StatusCode::OK, &value)
+            }
             Err((status, error)) => json_answer(status, &json!({ "error": error })),
         }
     }
 
-    /// Takes a token, and has the browser keep it.
-    async fn sign_in(&self, method: &Method, body: Incoming) -> Answer {
-        let Some(token) = self.door.token.as_ref().filter(|_| *method == Method::POST) else {
+    /// Begins or ends the session of a browser.
+    async fn session(&self, parts: &Parts, body: Incoming, peer: Peer) -> Answer {
+        let sign_in = self.door.sign_in.as_ref();
+        let Some(sign_in) = sign_in.filter(|_| parts.method == Method::POST) else {
             return not_found();
         };
+        if parts.uri.path() == "/logout" {
+            return sign_in.sign_out(&parts.headers);
+        }
         let body = timeout(PATIENCE, Limited::new(body, LENGTH).collect()).await;
         let given = match body {
             Ok(Ok(body)) => body.to_bytes(),
             _ => Bytes::new(),
         };
-        match token.cookie().filter(|_| token.is(given.trim_ascii())) {
-            Some(cookie) => with_header(text(StatusCode::OK, ""), SET_COOKIE, cookie),
-            None => {
-                sleep(THOUGHT).await;
-                text(StatusCode::FORBIDDEN, "that is not the token\n")
-            }
-        }
+        sign_in.sign_in(&given, &parts.headers, peer, Instant::now())
     }
 
     /// Returns the content of a path, or why there is none.
@@ -138,7 +142,7 @@ impl Page {
                 })
             }
             "events" => {
-                let told = events(sampler, &self.events, parameters).await;
+                let told = events(sampler, &self.events, self.run, parameters).await;
                 told.map_err(|error| match error {
                     NoEvents::Bad(error) => bad(error),
                     NoEvents::Failed(error) => failed(error),

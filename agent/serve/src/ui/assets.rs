@@ -1,6 +1,8 @@
 //! Files of the page, in the binary. No name of them comes from a request: each path has its line
 //! here.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 /// A file of the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asset {
@@ -58,6 +60,15 @@ const ASSETS: &[Asset] = assets![
     CSS "vendor/uplot.min.css",
     WORDS "vendor/LICENSE",
 ];
+
+/// Returns a hash of all files: a page that was loaded from others is of another build.
+pub(super) fn build() -> String {
+    let mut hasher = DefaultHasher::new();
+    for Asset { path, kind, bytes } in ASSETS {
+        (path, kind, bytes).hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
 
 /// Returns the file at this path.
 pub(super) fn find(path: &str) -> Option<&'static Asset> {

@@ -1,7 +1,7 @@
 //! Admission of clients, and the headers of every answer.
 
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
+    Method, Request, StatusCode,
     header::{
         ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
         X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -9,7 +9,7 @@ use hyper::{
 };
 use shunt_http::{Answer, text, with_header};
 
-use crate::ui::{hosts::Hosts, token::UiToken};
+use crate::ui::{hosts::Hosts, sign_in::SignIn};
 
 /// Nothing but what this agent serves, and nothing in line.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -40,7 +40,8 @@ const HEADERS: [(HeaderName, &str); 8] = [
 #[derive(Debug)]
 pub(super) struct Door {
     pub(super) hosts: Hosts,
-    pub(super) token: Option<UiToken>,
+    /// `None`: the data are for all who reach the listener.
+    pub(super) sign_in: Option<SignIn>,
 }
 
 impl Door {
@@ -53,8 +54,9 @@ impl Door {
                 "this agent is not asked under that name: --ui-host adds one\n",
             ));
         }
-        let is_sign_in = request.uri().path() == "/login" && request.method() == Method::POST;
-        if !is_sign_in && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let is_session = matches!(request.uri().path(), "/login" | "/logout");
+        let is_session = is_session && request.method() == Method::POST;
+        if !is_session && !matches!(*request.method(), Method::GET | Method::HEAD) {
             let refusal = text(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "nothing is changed here: GET and HEAD alone are answered\n",
@@ -63,11 +65,6 @@ impl Door {
             return Some(with_header(refusal, ALLOW, allowed));
         }
         None
-    }
-
-    /// Returns whether a request may get what the agent knows.
-    pub(super) fn admits(&self, headers: &HeaderMap) -> bool {
-        self.token.as_ref().is_none_or(|token| token.is_in(headers))
     }
 }
 
@@ -87,7 +84,7 @@ mod tests {
     fn door() -> Door {
         Door {
             hosts: Hosts::new(None, &[]),
-            token: None,
+            sign_in: None,
         }
     }
 
@@ -104,6 +101,7 @@ mod tests {
             ("GET", "/", None),
             ("HEAD", "/api/live", None),
             ("POST", "/login", None),
+            ("POST", "/logout", None),
             ("POST", "/api/live", Some(405)),
             ("PUT", "/login", Some(405)),
             ("DELETE", "/", Some(405)),

@@ -65,9 +65,13 @@ pub(super) enum NoEvents {
 pub(super) async fn events(
     sampler: &Sampler,
     events: &Events,
+    run: u64,
     parameters: &Parameters,
 ) -> Result<Value, NoEvents> {
+    // The numbers of another run are of other events.
+    let is_same = parameters.value("run").map_err(NoEvents::Bad)? == Some(run);
     let after: Option<u64> = parameters.value("after").map_err(NoEvents::Bad)?;
+    let after = after.filter(|_| is_same);
     let mut kept = events.kept().await;
     let now = Instant::now();
     match &mut kept.look {
@@ -85,7 +89,9 @@ pub(super) async fn events(
             tokio::spawn(events.clone().follow(watching));
         }
     }
-    Ok(kept.shown(after))
+    let mut shown = kept.shown(after);
+    shown["run"] = run.into();
+    Ok(shown)
 }
 
 impl Events {
@@ -143,17 +149,21 @@ impl Kept {
         look.is_some_and(|look| now.saturating_duration_since(look.asked) < LINGER)
     }
 
-    /// Returns what is new to a client that knows the event with this number; all if that is another agent's.
+    /// Returns what is new to a client that knows the event with this number; all if there is no such event.
     fn shown(&self, after: Option<u64>) -> Value {
-        let after = after.filter(|after| *after <= self.last).unwrap_or(0);
-        let new = self.events.iter().filter(|(number, _)| *number > after);
+        let after = after.filter(|after| *after <= self.last);
+        let new = self.events.iter();
+        let new = new.filter(|(number, _)| *number > after.unwrap_or(0));
         let new: Vec<&FlowEvent> = new.map(|(_, event)| &**event).collect();
+        // Those that came and were replaced by later ones since the client's last request.
+        let skipped = after.map_or(0, |after| self.last - after - new.len() as u64);
         let look = self.look.as_ref();
         json!({
             "events": new,
             "last": self.last,
             "one_in": look.map_or(1, |look| look.one_in),
             "lost": look.map_or(0, |look| look.lost),
+            "skipped": skipped,
         })
     }
 }
@@ -193,6 +203,20 @@ mod tests {
             shown["last"].as_u64().unwrap(),
             first.map(str::to_owned),
         )
+    }
+
+    #[test]
+    fn events_that_a_page_has_missed_are_counted() {
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        kept.begin(1, now);
+        kept.add(vec![event(0); 10], 0);
+        for (after, skipped) in [(None, 0), (Some(10), 0), (Some(4), 0)] {
+            assert_eq!(kept.shown(after)["skipped"], skipped, "{after:?}");
+        }
+        kept.add(vec![event(1); KEPT + 5], 0);
+        let shown = kept.shown(Some(10));
+        assert_eq!(shown["events"].as_array().unwrap().len(), KEPT);
+        assert_eq!(shown["skipped"], 5);
     }
 
     #[test]

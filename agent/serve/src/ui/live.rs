@@ -66,7 +66,14 @@ pub(super) async fn live(
         "counters": counters(&seen),
         "figures": figures(&seen),
         "changes": sampler.changes().revision(),
+        "busy": busy(sampler),
     }))
+}
+
+/// Returns the time in seconds for which the event loop has been at what it does now; `null` if it waits.
+fn busy(sampler: &Sampler) -> Option<f64> {
+    let busy = sampler.inspector().reports().health().busy;
+    busy.map(|since| since.elapsed().as_secs_f64())
 }
 
 fn points(seen: &Seen, had: u64) -> Vec<Value> {

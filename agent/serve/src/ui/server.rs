@@ -8,11 +8,13 @@ use tokio::runtime::{self, Runtime};
 
 use crate::ui::{
     api::Page,
+    assets,
     door::Door,
     events::Events,
     hosts::Hosts,
     sampler::{Sampler, milliseconds},
     settings::UiSettings,
+    sign_in::SignIn,
     status::LastStatus,
     turn::Turn,
 };
@@ -61,10 +63,11 @@ impl UiServer {
         let page = Page {
             door: Door {
                 hosts: Hosts::new(bound, &hosts),
-                token,
+                sign_in: token.map(SignIn::new).transpose()?,
             },
             sampler: Arc::clone(&sampler),
             run: milliseconds(),
+            build: assets::build(),
             reading: Turn::default(),
             status: LastStatus::default(),
             tracing: Turn::default(),

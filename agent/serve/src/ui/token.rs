@@ -2,10 +2,7 @@
 
 use std::{fmt, fs, io, path::Path};
 
-use hyper::{
-    HeaderMap,
-    header::{AUTHORIZATION, COOKIE, HeaderValue},
-};
+use hyper::{HeaderMap, header::AUTHORIZATION};
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 
@@ -14,9 +11,6 @@ const SHORTEST: usize = 16;
 
 /// Longer ones are a mistake.
 const LONGEST: usize = 512;
-
-/// The name of the cookie.
-const NAME: &str = "shunt-ui";
 
 /// The token. It is never shown.
 #[derive(Clone)]
@@ -31,7 +25,7 @@ pub enum UiTokenError {
     /// Its content is too short, or too long.
     #[error("the token has {0} characters: {SHORTEST} to {LONGEST} are needed")]
     Length(usize),
-    /// A browser would not hand it back as it is.
+    /// It has characters that not every client sends as they are.
     #[error(
         "the token may have letters, digits and punctuation but `\"`, `,`, `;` and `\\`, and stands alone in \
          the file"
@@ -49,12 +43,12 @@ impl UiToken {
         Self::of(&fs::read_to_string(path)?)
     }
 
-    fn of(text: &str) -> Result<Self, UiTokenError> {
+    pub(super) fn of(text: &str) -> Result<Self, UiTokenError> {
         let text = text.trim();
         if !(SHORTEST..=LONGEST).contains(&text.len()) {
             return Err(UiTokenError::Length(text.len()));
         }
-        // What a cookie's value may have: RFC 6265, 4.1.1.
+        // As a cookie's value: RFC 6265, 4.1.1.
         let is_usable =
             |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\');
         if !text.bytes().all(is_usable) {
@@ -68,29 +62,15 @@ impl UiToken {
         self.0.as_bytes().ct_eq(given).into()
     }
 
-    /// Returns whether a request has it, in one of the two ways.
-    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
-        let bearer = headers.get(AUTHORIZATION).and_then(|value| {
-            let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(token)
-        });
-        let cookies = headers.get_all(COOKIE).iter();
-        let cookies = cookies.filter_map(|value| value.to_str().ok());
-        let mut cookies = cookies
-            .flat_map(|value| value.split(';'))
-            .filter_map(|cookie| cookie.trim().split_once('='))
-            .filter(|(name, _)| *name == NAME)
-            .map(|(_, token)| token);
-        bearer.is_some_and(|token| self.is(token.trim().as_bytes()))
-            || cookies.any(|token| self.is(token.as_bytes()))
-    }
-
-    /// The header that has a browser keep it, out of the reach of scripts and of other pages.
-    pub(super) fn cookie(&self) -> Option<HeaderValue> {
-        let value = format!("{NAME}={}; Path=/; HttpOnly; SameSite=Strict", self.0);
-        let mut value = HeaderValue::from_str(&value).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+    /// Returns whether a request has it as a bearer token; `None` if it has no bearer token.
+    pub(super) fn bearer(&self, headers: &HeaderMap) -> Option<bool> {
+        let value = headers.get(AUTHORIZATION)?;
+        let given = value
+            .to_str()
+            .ok()
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        Some(given.is_some_and(|(_, token)| self.is(token.trim().as_bytes())))
     }
 }
 
@@ -102,12 +82,14 @@ impl fmt::Debug for UiToken {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderValue;
+
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef";
 
     #[test]
-    fn a_token_is_long_enough_and_a_browser_hands_it_back_as_it_is() {
+    fn a_token_is_long_enough_and_has_characters_that_every_client_sends() {
         assert!(
             UiToken::of(&format!(" {TOKEN}\n"))
                 .unwrap()
@@ -127,22 +109,19 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_the_token_in_a_header_or_in_a_cookie() {
+    fn a_request_has_the_token_in_a_header() {
         let token = UiToken::of(TOKEN).unwrap();
-        for (name, value, expected) in [
-            (AUTHORIZATION, format!("Bearer {TOKEN}"), true),
-            (AUTHORIZATION, format!("bearer {TOKEN}"), true),
-            (AUTHORIZATION, format!("Basic {TOKEN}"), false),
-            (AUTHORIZATION, format!("Bearer {TOKEN}x"), false),
-            (AUTHORIZATION, "Bearer ".to_owned(), false),
-            (COOKIE, format!("a=b; {NAME}={TOKEN}"), true),
-            (COOKIE, format!("{NAME}={}", &TOKEN[1..]), false),
-            (COOKIE, format!("other={TOKEN}"), false),
+        for (value, expected) in [
+            (format!("Bearer {TOKEN}"), true),
+            (format!("bearer {TOKEN}"), true),
+            (format!("Basic {TOKEN}"), false),
+            (format!("Bearer {TOKEN}x"), false),
+            ("Bearer ".to_owned(), false),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(&name, HeaderValue::from_str(&value).unwrap());
-            assert_eq!(token.is_in(&headers), expected, "{name}: {value}");
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(&value).unwrap());
+            assert_eq!(token.bearer(&headers), Some(expected), "{value}");
         }
-        assert!(!token.is_in(&HeaderMap::new()));
+        assert_eq!(token.bearer(&HeaderMap::new()), None);
     }
 }

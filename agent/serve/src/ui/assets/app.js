@@ -1,6 +1,8 @@
 // Which screen is shown, and the frame around it.
 
 import { h, fill, say } from "./dom.js";
+import { signOut } from "./ask.js";
+import { clock, duration, zone } from "./format.js";
 import { follow, live, start } from "./live.js";
 import { listen } from "./keys.js";
 import { overview } from "./screens/overview.js";
@@ -68,10 +70,23 @@ function pulse() {
   const element = document.getElementById("pulse");
   if (element.dataset.state !== live.state) element.dataset.state = live.state;
   const waits = live.figures && !live.figures.synced;
-  const texts = { live: waits ? "waiting for the first Resync" : "live", lost: "no answer", waiting: "connecting" };
+  const since = live.answered ? ` since ${clock(live.answered)}` : "";
+  const texts = {
+    live: waits ? "waiting for the first Resync" : "live",
+    stuck: `the agent has been at one event for ${duration(live.busy)}`,
+    lost: `no answer${since}`,
+    waiting: "connecting",
+  };
   say(document.getElementById("pulse-text"), texts[live.state]);
+  // What is shown is old, whatever it is.
+  main.toggleAttribute("data-old", live.state === "lost" || live.state === "stuck");
+  document.getElementById("outdated").hidden = !live.outdated;
+  document.getElementById("sign-out").hidden = !live.signedIn;
 }
 
+document.getElementById("pulse").title = `Times are in ${zone}`;
+document.getElementById("reload").addEventListener("click", () => location.reload());
+document.getElementById("sign-out").addEventListener("click", signOut);
 fill(
   rail,
   SCREENS.map(({ path, key, title }) => h("a", { href: `#/${path}`, "data-path": path }, title, h("kbd", { "aria-hidden": "true" }, key))),

@@ -28,6 +28,12 @@ export async function ask(path, parameters = {}, patience = PATIENCE) {
   return value;
 }
 
+/** Ends the browser's session. */
+export async function signOut() {
+  await fetch("/logout", { method: "POST" });
+  location.reload();
+}
+
 /** Asks for the token, once, over whatever is shown. */
 function signIn() {
   if (document.getElementById("sign-in")) return;
@@ -37,7 +43,7 @@ function signIn() {
     "dialog",
     { id: "sign-in", class: "sheet", "aria-labelledby": "sign-in-title", oncancel: (event) => event.preventDefault() },
     h("h2", { id: "sign-in-title" }, "This agent asks for a token"),
-    h("p", { class: "muted" }, "It is in the file that --ui-token-file names. The browser keeps it until it is closed."),
+    h("p", { class: "muted" }, "It is in the file that --ui-token-file names. The browser stays signed in for twelve hours, or until it is closed."),
     h(
       "form",
       {
@@ -45,7 +51,7 @@ function signIn() {
           event.preventDefault();
           const answer = await fetch("/login", { method: "POST", body: token.value });
           if (answer.ok) location.reload();
-          else fill(problem, "That is not the token.");
+          else fill(problem, answer.status === 429 ? (await answer.json()).error : "That is not the token.");
         },
       },
       h("label", { for: "token" }, "Token"),

@@ -51,8 +51,12 @@ export function every(milliseconds, work) {
   let timer = 0;
   let ended = false;
   const run = async () => {
-    if (!document.hidden) await work();
-    if (!ended) timer = setTimeout(run, milliseconds);
+    try {
+      if (!document.hidden) await work();
+    } finally {
+      // An error is for the console; the next turn comes all the same.
+      if (!ended) timer = setTimeout(run, milliseconds);
+    }
   };
   run();
   return () => {

@@ -44,11 +44,15 @@ export function duration(seconds) {
   return `${Math.floor(seconds)} s`;
 }
 
-/** 14:02:05, with the day if it was another. */
+/** The zone of all times: the browser's. */
+export const zone = new Intl.DateTimeFormat("en").resolvedOptions().timeZone;
+
+/** 14:02:05, with the day if it was another, both in the browser's zone. */
 export function clock(milliseconds) {
   const at = new Date(milliseconds);
   const time = at.toLocaleTimeString("en-GB");
-  return at.toDateString() === new Date().toDateString() ? time : `${at.toISOString().slice(0, 10)} ${time}`;
+  // Sweden's way to write a day is ISO's.
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString("sv")} ${time}`;
 }
 
 /** 10.1.1.3:80, [fd00::1]:80 */

@@ -4,6 +4,10 @@ import { ask } from "./ask.js";
 
 const SECOND = 1000;
 const LATER = 3000;
+/** After so long without an answer, what is shown is old. */
+const OLD = 5000;
+/** An event loop that is at one thing for so many seconds is stuck. */
+const STUCK = 5;
 const POINTS = 600;
 const COLUMNS = 6;
 
@@ -11,6 +15,14 @@ const COLUMNS = 6;
 export const live = {
   state: "waiting",
   problem: "",
+  /** When the last answer came. */
+  answered: 0,
+  /** For how many seconds the event loop has been at one thing; 0 if it waits for the next one. */
+  busy: 0,
+  /** Whether the browser has signed in. */
+  signedIn: false,
+  /** Whether the agent serves another page than this one. */
+  outdated: false,
   services: new Map(),
   names: new Map(),
   /** Grows with every change of which services there are. */
@@ -23,16 +35,18 @@ export const live = {
 
 const followers = new Set();
 let had = {};
+let build;
 
 /** Calls `follower` with what is known, now and after every answer, until what it gives is called. */
 export function follow(follower) {
   followers.add(follower);
-  if (live.state === "live") follower(live);
+  if (live.answered) follower(live);
   return () => followers.delete(follower);
 }
 
 /** Asks for ever. */
 export async function start() {
+  setInterval(look, SECOND);
   for (;;) {
     const begun = performance.now();
     let pause = LATER;
@@ -43,20 +57,36 @@ export async function start() {
       } catch (error) {
         live.state = "lost";
         live.problem = error.message;
-        tell();
+        notify();
       }
     }
-    await new Promise((done) => {
-      const timer = setTimeout(done, Math.max(100, pause - (performance.now() - begun)));
-      // Who comes back does not wait.
-      const woken = () => {
-        if (document.hidden) return;
-        clearTimeout(timer);
-        done();
-      };
-      document.addEventListener("visibilitychange", woken, { once: true });
-    });
+    await rest(Math.max(100, pause - (performance.now() - begun)));
   }
+}
+
+/** An answer that does not come is no error until it has been waited for: what is shown is old before that. */
+function look() {
+  if (document.hidden || live.state === "waiting" || live.state === "lost") return;
+  if (Date.now() - live.answered < OLD) return;
+  live.state = "lost";
+  live.problem = "no answer";
+  notify();
+}
+
+/** Waits for so many milliseconds, or until the page is seen again. */
+function rest(milliseconds) {
+  return new Promise((done) => {
+    const end = () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+      done();
+    };
+    const seen = () => {
+      if (!document.hidden) end();
+    };
+    const timer = setTimeout(end, milliseconds);
+    document.addEventListener("visibilitychange", seen);
+  });
 }
 
 function take(answer) {
@@ -67,9 +97,14 @@ function take(answer) {
   live.counters = answer.counters;
   live.figures = answer.figures;
   live.changes = answer.changes;
-  live.state = "live";
+  live.busy = answer.busy ?? 0;
+  live.signedIn = answer.signed_in;
+  build ??= answer.build;
+  live.outdated = answer.build !== build;
+  live.answered = Date.now();
+  live.state = live.busy > STUCK ? "stuck" : "live";
   had = { run: answer.run, sample: answer.sample, catalog: answer.catalog.revision, point: answer.point };
-  tell();
+  notify();
 }
 
 function takeServices({ all, services, gone }) {
@@ -109,6 +144,6 @@ function takePoints(points) {
   if (over > 0) live.points.forEach((column) => column.splice(0, over));
 }
 
-function tell() {
+function notify() {
   for (const follower of followers) follower(live);
 }

@@ -1,7 +1,7 @@
 // What has changed of services, as a list.
 
 import { h } from "../dom.js";
-import { clock, linkTo } from "../format.js";
+import { clock, linkTo, zone } from "../format.js";
 
 /** The lines; without the service's name where there is but one. */
 export function changesList(changes, { withService = true } = {}) {
@@ -10,7 +10,7 @@ export function changesList(changes, { withService = true } = {}) {
 }
 
 function line({ at, service, port, changed }, withService) {
-  const time = h("time", { datetime: new Date(at).toISOString() }, clock(at));
+  const time = h("time", { datetime: new Date(at).toISOString(), title: zone }, clock(at));
   const name = withService ? h("a", { class: "link", href: linkTo(service) }, service) : null;
   const parts = changed.map(({ what, named, more }) =>
     h("div", {}, `${what} `, h("span", { class: "mono" }, named.join(", ")), more ? ` and ${more} more` : ""),

@@ -36,6 +36,8 @@ export function events(main, query) {
   /** The newest first. */
   let known = [];
   let last;
+  let run;
+  let skipped = 0;
   let held = false;
   const hold = (wanted) => {
     held = wanted;
@@ -54,10 +56,12 @@ export function events(main, query) {
   };
   const stop = every(AGAIN, async () => {
     try {
-      const answer = await ask("events", { after: last }, PATIENCE);
-      last = answer.last;
+      const answer = await ask("events", { after: last, run }, PATIENCE);
+      [last, run] = [answer.last, answer.run];
+      skipped += answer.skipped;
+      const lost = answer.lost + skipped;
       say(problem, "");
-      say(shown, [answer.one_in > 1 ? `of one connection in ${count(answer.one_in)}` : "", answer.lost > 0 ? `${count(answer.lost)} lost` : ""].filter(Boolean).join(", "));
+      say(shown, [answer.one_in > 1 ? `of one connection in ${count(answer.one_in)}` : "", lost > 0 ? `${count(lost)} lost` : ""].filter(Boolean).join(", "));
       const fresh = answer.events.map(worded).reverse();
       known = [...fresh, ...known].slice(0, KEPT);
       if (held) return;
