@@ -219,6 +219,39 @@ fn every_page_that_help_log_and_code_name_is_there() {
 }
 
 #[test]
+fn the_index_links_every_page() {
+    let index = Path::new("docs/README.md");
+    let text = fs::read_to_string(workspace().join(index)).unwrap();
+    let links = links(&text);
+    let linked: BTreeSet<PathBuf> = links
+        .iter()
+        .filter(|link| !link.contains("://"))
+        .map(|link| link.split_once('#').map_or(&**link, |(page, _)| page))
+        .map(|page| resolved(Path::new("docs"), page))
+        .collect();
+    let pages = documents().into_iter().map(|(path, _)| path);
+    let missing: Vec<_> = pages
+        .filter(|page| page != index && !linked.contains(page))
+        .collect();
+    assert!(missing.is_empty(), "docs/README.md lacks {missing:?}");
+}
+
+/// Returns the names behind a mark at the beginning of lines.
+fn marked<'a>(text: &'a str, mark: &str) -> BTreeSet<&'a str> {
+    let lines = text.lines().map(str::trim_start);
+    lines.filter_map(|line| line.strip_prefix(mark)).collect()
+}
+
+#[test]
+fn every_alert_has_a_section_and_every_section_an_alert() {
+    let read = |path| fs::read_to_string(workspace().join(path)).unwrap();
+    let (rules, page) = (read("deploy/alerts.yaml"), read("docs/alerts.md"));
+    let alerts = marked(&rules, "- alert: ");
+    assert!(alerts.len() > 10, "{} alerts alone", alerts.len());
+    assert_eq!(alerts, marked(&page, "## "));
+}
+
+#[test]
 fn paths_are_found_in_text() {
     let found: Vec<_> =
         paths("see `agent/src/main.rs`, [x](docs/a.md#b) and ebpf/src. Not /agent/x").collect();

@@ -93,7 +93,8 @@ const CONNTRACK_SIZE: &str = "of the kernel's nf_conntrack_max and its hash tabl
      lowers; the agent's own table has --max-conntrack";
 const NO_CADVISOR: &str = "nothing reads it, in kube-proxy neither";
 const WINDOWS: &str = "this is Linux";
-const LOG_FORM: &str = "the log is lines of text on standard error; RUST_LOG is its filter";
+const LOG_FORM: &str =
+    "the log goes to standard error, as --log-format and RUST_LOG or --log-filter set it";
 
 /// All of them, in the order of kube-proxy's documents.
 pub(crate) const SETTINGS: &[Setting] = &[
