@@ -2,12 +2,13 @@
 
 use std::{
     path::{Path, PathBuf},
+    pin::pin,
     sync::mpsc::Sender,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use shunt_api::{
     proto::{ConntrackRequest, ConntrackResponse, MonitorRequest, StatusRequest},
     view::{Connection, FrontendFilter, Status},
@@ -35,7 +36,7 @@ const LISTED: u64 = 100_000;
 /// Time that listing them may take: a large table on a busy machine takes longer, and is not waited for.
 const LISTING: Duration = Duration::from_secs(2);
 
-/// Time that a look may take before the agent counts as away.
+/// Time after which an agent counts as away until it answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Begins to query the agent at `socket` at this interval, and sends `screen` its answers, or the reason why there are
@@ -135,13 +136,9 @@ async fn tell_events(socket: &Path, one_in: u32, screen: &Sender<Input>) -> Resu
 async fn ask(socket: &Path, interval: Duration, screen: &Sender<Input>) {
     let mut channel = None;
     loop {
-        let looked = timeout(PATIENCE, look(socket, &mut channel)).await;
-        let looked = looked.unwrap_or_else(|_| {
-            Err(anyhow!(
-                "the agent does not answer within {} s",
-                PATIENCE.as_secs()
-            ))
-        });
+        let Some(looked) = wait_for(look(socket, &mut channel), screen).await else {
+            return;
+        };
         let input = match looked {
             Ok(sample) => Input::Sample(Box::new(sample)),
             Err(error) => {
@@ -153,6 +150,26 @@ async fn ask(socket: &Path, interval: Duration, screen: &Sender<Input>) {
             return;
         }
         sleep(interval).await;
+    }
+}
+
+/// Waits for a look, however long it takes: a new one would take as long. Notifies the screen of the time that has
+/// passed. `None`: the screen has ended.
+async fn wait_for(
+    look: impl Future<Output = Result<Sample>>,
+    screen: &Sender<Input>,
+) -> Option<Result<Sample>> {
+    let mut look = pin!(look);
+    let begun = Instant::now();
+    loop {
+        if let Ok(looked) = timeout(PATIENCE, &mut look).await {
+            return Some(looked);
+        }
+        let away = format!(
+            "the agent has not answered for {} s",
+            begun.elapsed().as_secs()
+        );
+        screen.send(Input::Away(away)).ok()?;
     }
 }
 

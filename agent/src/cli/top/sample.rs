@@ -169,10 +169,11 @@ impl Counted {
         backends.filter(|backend| backend.weight > 0).count()
     }
 
-    /// The sum of all weights.
-    pub(super) fn weights(&self) -> u64 {
-        let backends = self.backends.values();
-        backends.map(|backend| u64::from(backend.weight)).sum()
+    /// Returns the sum of the weights of a family: the backends of the other one take none of its connections.
+    pub(super) fn weights(&self, is_ipv6: bool) -> u64 {
+        let backends = self.backends.iter();
+        let backends = backends.filter(|(address, _)| address.is_ipv6() == is_ipv6);
+        backends.map(|(_, backend)| u64::from(backend.weight)).sum()
     }
 }
 

@@ -318,6 +318,36 @@ fn the_backends_of_a_service_and_their_shares() {
 }
 
 #[test]
+fn the_shares_of_a_dual_stack_service_are_those_of_each_family() {
+    let (mut model, begin) = model();
+    model.press(Key::Enter);
+    let mut both = sample(begin, 3);
+    let web = both.services.get_mut(&id("default/web")).unwrap();
+    for (number, weight) in [(3, 3), (4, 1)] {
+        let address = format!("[fd00:1234:5678:9abc:def0:1234:5678:{number}]:8080");
+        let usage = BackendUse {
+            weight,
+            ..BackendUse::default()
+        };
+        web.backends.insert(address.parse().unwrap(), usage);
+    }
+    model.take(both);
+    let shown = screen(&model, 120, 24);
+    for (address, share) in [
+        ("10.1.1.3:8080 ", " 75% "),
+        ("10.1.1.4:8080 ", " 25% "),
+        ("[fd00:1234:5678:9abc:def0:1234:5678:3]:8080 ", " 75% "),
+        ("[fd00:1234:5678:9abc:def0:1234:5678:4]:8080 ", " 25% "),
+    ] {
+        let row = shown.lines().find(|line| line.contains(address));
+        assert!(
+            row.is_some_and(|row| row.contains(share)),
+            "{address}\n{shown}"
+        );
+    }
+}
+
+#[test]
 fn the_node_s_tables_and_counters() {
     let (mut model, _) = model();
     model.press(Key::Tab);

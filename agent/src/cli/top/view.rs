@@ -276,17 +276,27 @@ fn backends(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) 
         return;
     }
     let rows = model.backends();
-    let weights = counted.weights();
+    let [v4, v6] = [false, true].map(|is_ipv6| counted.weights(is_ipv6));
+    let weights = move |row: &BackendRow| if row.address.is_ipv6() { v6 } else { v4 };
     let share = move |row: &BackendRow| {
-        let share = percent(row.usage.weight.into(), weights);
+        let share = percent(row.usage.weight.into(), weights(row));
         number(&format!("{share}%"), 5)
     };
     let active =
         |row: &BackendRow| number(&row.usage.active.map_or_else(|| "-".to_owned(), count), 7);
     let new = |row: &BackendRow| number(&rate(row.new), 7);
     let address = |row: &BackendRow| Span::raw(row.address.to_string());
+    let lengths = rows.iter().map(|row| row.address.to_string().len() as u16);
+    // The other columns, with the gaps between them.
+    let others = match area.width {
+        100.. => 62,
+        60.. => 46,
+        _ => 15,
+    };
+    let most = area.width.saturating_sub(others).max(18);
+    let longest = lengths.max().unwrap_or_default().clamp(18, most);
     let mut columns = vec![
-        column("BACKEND", Constraint::Min(18), address),
+        column("BACKEND", Constraint::Min(longest), address),
         column("  NEW/S", Constraint::Length(7), new),
         column("SHARE", Constraint::Length(5), share),
     ];
@@ -301,7 +311,7 @@ fn backends(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) 
         };
         let part = move |row: &BackendRow| {
             let style = colours.style(Color::Cyan);
-            Span::styled(bar(row.usage.weight.into(), weights, 20), style)
+            Span::styled(bar(row.usage.weight.into(), weights(row), 20), style)
         };
         columns.push(column(" ACTIVE", Constraint::Length(7), active));
         columns.push(column("    WEIGHT", Constraint::Length(10), weight));
