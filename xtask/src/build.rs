@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::{process, setup, workspace};
+use crate::{link, process, setup, workspace};
 
 /// The minutes that the first build takes on two processors. docs/bench.md has the measurement.
 pub(crate) const FIRST_MINUTES: u32 = 8;
@@ -23,6 +23,19 @@ pub(crate) fn released_agent(root: &Path) -> Result<PathBuf> {
         workspace::cargo(root)
             .args(["build", "--release", "--package", "shunt"])
             .args(["--bin", "shunt"]),
+    )?;
+    Ok(workspace::output("release")?.join("shunt"))
+}
+
+/// Builds the agent as it is shipped in an image; returns its path.
+pub(crate) fn agent_of_image(root: &Path) -> Result<PathBuf> {
+    let arguments = link::smaller(root)?;
+    process::step(
+        "build the optimised agent of an image",
+        workspace::cargo(root)
+            .args(["rustc", "--release", "--package", "shunt"])
+            .args(["--bin", "shunt", "--"])
+            .args(arguments),
     )?;
     Ok(workspace::output("release")?.join("shunt"))
 }

@@ -36,7 +36,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     } = args;
     setup::ensure(setup::Needs::Build)?;
     let root = workspace::root()?;
-    let agent = build::released_agent(&root)?;
+    let agent = build::agent_of_image(&root)?;
     let layout = match output {
         Some(output) => output.clone(),
         None => workspace::output("image")?.join("shunt"),

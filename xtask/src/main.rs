@@ -15,6 +15,7 @@ mod dist;
 mod fuzz;
 mod image;
 mod kernel;
+mod link;
 mod load;
 mod machine;
 mod pictures;
