@@ -180,9 +180,9 @@ impl<'a> Cluster<'a> {
     /// Gives the next honest Service another endpoint. Returns the time until that is in the kernel.
     fn change_honest(&mut self) -> Result<Duration> {
         interrupt::check()?;
-        let number = self.changes % SIZES.honest;
+        let (before, number) = (self.changes / SIZES.honest, self.changes % SIZES.honest);
         self.changes += 1;
-        let slices = honest_slices(number, self.changes);
+        let slices = honest_slices(number, before + 1);
         let before = self.kernel.cell(number);
         let begin = Instant::now();
         for slice in slices {
