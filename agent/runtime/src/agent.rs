@@ -1,5 +1,6 @@
 //! The agent: each event is planned, published, and only then known.
 
+mod count_first;
 mod drained;
 mod fit;
 mod give_way;
@@ -180,6 +181,9 @@ impl Agent {
     ) -> Result<Outcome, ApplyError> {
         let start = Instant::now();
         let RendererEvent::Resync(snapshot) = event else {
+            if let Some(refusal) = self.refusal_by_number(&event) {
+                return Err(refusal);
+            }
             let service = event.subject().service().cloned();
             let plan = self.plan_within(event, max_removal)?;
             let outcome = match self.install(plan, health_checks, ready) {

@@ -52,6 +52,15 @@ impl Entries {
         Self(all)
     }
 
+    /// Returns so many entries of the tables of frontends, of IPv4 and of IPv6.
+    pub(super) fn of_frontends(frontends: [u64; 2]) -> Self {
+        let mut all = [0; TABLES];
+        for (family, frontends) in all.chunks_mut(SIZES.len()).zip(frontends) {
+            family[0] = frontends;
+        }
+        Self(all)
+    }
+
     /// Returns the largest share that this is of any table, in billionths.
     fn share(&self, capacity: &Self) -> u64 {
         let pairs = self.0.iter().zip(capacity.0);
@@ -63,7 +72,7 @@ impl Entries {
         shares.max().unwrap_or_default()
     }
 
-    fn plus(&self, other: &Self) -> Self {
+    pub(super) fn plus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|table| {
             self.0[table].saturating_add(other.0[table])
         }))
@@ -73,27 +82,32 @@ impl Entries {
         Self(self.0.map(|entries| entries.saturating_mul(count)))
     }
 
-    fn minus(&self, other: &Self) -> Self {
+    pub(super) fn minus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|table| {
             self.0[table].saturating_sub(other.0[table])
         }))
     }
 
     /// Returns the first table that has no room for these entries.
-    fn exceeds(&self, capacity: &Self) -> Option<usize> {
+    pub(super) fn exceeds(&self, capacity: &Self) -> Option<usize> {
         (0..TABLES).find(|table| self.0[*table] > capacity.0[*table])
     }
 
     /// Returns the error that names the first table that has no room for these entries.
     pub(super) fn refusal(&self, capacity: &Self) -> Option<TableError> {
-        let table = self.exceeds(capacity)?;
-        let [needed, capacity] = [self.0[table], capacity.0[table]]
+        self.refusal_beside(capacity, capacity)
+    }
+
+    /// Returns the error that names the first table in which fewer entries than these are free.
+    pub(super) fn refusal_beside(&self, free: &Self, capacity: &Self) -> Option<TableError> {
+        let table = self.exceeds(free)?;
+        let [needed, free, capacity] = [self.0[table], free.0[table], capacity.0[table]]
             .map(|entries| u32::try_from(entries).unwrap_or(u32::MAX));
         Some(TableError::Full {
             table: SIZES[table % SIZES.len()],
             family: FAMILIES[table / SIZES.len()],
             needed,
-            free: capacity,
+            free,
             capacity,
         })
     }
@@ -331,6 +345,28 @@ mod tests {
         let mut entries = Entries::default();
         entries.0[0] = frontends;
         entries
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_free_and_what_there_is() {
+        let capacity = Entries([100; TABLES]);
+        let needed = Entries::of_frontends([30, 50]);
+        let free = Entries::of_frontends([30, 49]);
+        let refusal = needed.refusal_beside(&free, &capacity).unwrap();
+        assert!(
+            matches!(
+                refusal,
+                TableError::Full {
+                    family: "IPv6",
+                    needed: 50,
+                    free: 49,
+                    capacity: 100,
+                    ..
+                }
+            ),
+            "{refusal}"
+        );
+        assert!(needed.refusal(&capacity).is_none());
     }
 
     /// The names of those that are left out where 100 frontends of IPv4 fit. Each service with its frontends.

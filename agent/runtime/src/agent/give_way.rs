@@ -61,7 +61,7 @@ impl Agent {
     }
 
     /// Returns what the services that are known take of the tables. It is counted once for each state.
-    fn shares(&mut self, capacity: &Entries) -> &Shares {
+    pub(super) fn shares(&mut self, capacity: &Entries) -> &Shares {
         let generation = self.renderer.generation();
         let known = self.shares.take();
         let known = known.filter(|(counted, _)| *counted == generation);
