@@ -2,12 +2,14 @@
 //!
 //! It speaks HTTPS, asks for a token, and has Services, EndpointSlices, Nodes and ServiceCIDRs, and
 //! routes and what goes with them where they are defined: lists in pages, and watches with bookmarks, by
-//! label and field selectors. It takes Events, the status of routes, and Leases. And it can be all that a real
+//! label and field selectors. It takes Events, the status of routes, and Leases, and runs commands in
+//! containers. And it can be all that a real
 //! one is on a bad day: away, slow, busy, forgetful, cut off in the middle of an answer.
 
 mod cluster;
 mod defaults;
 mod events;
+mod exec;
 mod faults;
 mod http;
 mod kind;
@@ -22,9 +24,11 @@ mod target;
 mod tls;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
+    process::Command,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -46,6 +50,7 @@ use tokio_rustls::TlsAcceptor;
 use self::{
     cluster::Cluster,
     events::Events,
+    exec::Container,
     kubeconfig::Kubeconfig,
     leases::Leases,
     marks::{Marked, Marks},
@@ -77,6 +82,10 @@ struct Shared {
     events: Mutex<Events>,
     leases: Mutex<Leases>,
     marks: Arc<Marks>,
+    /// Containers by namespace, pod and name.
+    containers: Mutex<BTreeMap<String, Container>>,
+    /// Number of processes that had to be killed after their clients.
+    stuck: Mutex<usize>,
 }
 
 impl Shared {
@@ -98,6 +107,15 @@ impl Shared {
 
     fn events(&self) -> MutexGuard<'_, Events> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn containers(&self) -> MutexGuard<'_, BTreeMap<String, Container>> {
+        let containers = self.containers.lock();
+        containers.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stuck(&self) -> MutexGuard<'_, usize> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
@@ -147,6 +165,8 @@ impl ApiServer {
                 events: Mutex::default(),
                 leases: Mutex::default(),
                 marks: Arc::default(),
+                containers: Mutex::default(),
+                stuck: Mutex::default(),
             }),
             running: None,
             at,
@@ -298,6 +318,29 @@ impl ApiServer {
     /// Has the Lease be this; without one, it is removed.
     pub fn set_lease(&self, namespace: &str, name: &str, lease: Option<Value>) {
         self.shared.leases().set(namespace, name, lease);
+    }
+
+    /// Has commands in this container be the processes that `make` makes of the command lines.
+    pub fn set_container(
+        &self,
+        namespace: &str,
+        pod: &str,
+        name: &str,
+        make: impl Fn(&[String]) -> Command + Send + Sync + 'static,
+    ) {
+        let key = [namespace, pod, name].join("/");
+        self.shared.containers().insert(key, Arc::new(make));
+    }
+
+    /// Has the kubelet of this container be away.
+    pub fn remove_container(&self, namespace: &str, pod: &str, name: &str) {
+        let key = [namespace, pod, name].join("/");
+        self.shared.containers().remove(&key);
+    }
+
+    /// Returns the number of processes that had to be killed, because they went on without their clients.
+    pub fn stuck_processes(&self) -> usize {
+        *self.shared.stuck()
     }
 
     /// Returns the times at which the answers to requests for lists began: just before their first byte.

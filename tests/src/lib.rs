@@ -61,7 +61,7 @@ pub use self::{
     ack::Ack,
     agent::{Agent, measure_agents},
     api_server::{ApiServer, Faults, HTTP1, HTTP2, Kind},
-    binary::agent_binary,
+    binary::{agent_binary, kubectl_binary},
     cgroup::{Cgroup, own_cgroup},
     client::{Answer, Connection, Failure, Flow, HalfClosed, Target, Transport},
     connection_slots::ConnectionSlots,

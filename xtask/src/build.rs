@@ -40,6 +40,17 @@ pub(crate) fn agent_of_image(root: &Path) -> Result<PathBuf> {
     Ok(workspace::output("release")?.join("shunt"))
 }
 
+/// Builds `kubectl shunt` as it is shipped; returns its path.
+pub(crate) fn released_kubectl(root: &Path) -> Result<PathBuf> {
+    process::step(
+        "build the optimised kubectl-shunt",
+        workspace::cargo(root)
+            .args(["build", "--release", "--package", "kubectl-shunt"])
+            .args(["--bin", "kubectl-shunt"]),
+    )?;
+    Ok(workspace::output("release")?.join("kubectl-shunt"))
+}
+
 /// Builds the agent and the sandbox for trials and tests, quickly and not optimised. Returns the folder
 /// that they are in.
 pub(crate) fn quick(root: &Path) -> Result<PathBuf> {
@@ -53,7 +64,15 @@ pub(crate) fn quick(root: &Path) -> Result<PathBuf> {
     process::step(
         "build the agent and the sandbox",
         // Without `--package`, as for the tests: with the same features of dependencies.
-        workspace::cargo(root).args(["build", "--bin", "shunt", "--bin", "sandbox"]),
+        workspace::cargo(root).args([
+            "build",
+            "--bin",
+            "shunt",
+            "--bin",
+            "kubectl-shunt",
+            "--bin",
+            "sandbox",
+        ]),
     )?;
     Ok(built)
 }

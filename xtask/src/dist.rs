@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{build, process, setup, strip, workspace};
 
@@ -30,6 +30,9 @@ const FILES: [(&str, &str); 6] = [
     ("deploy/alerts.yaml", "usr/share/doc/shunt/alerts.yaml"),
 ];
 
+/// The place of the checksum in the manifest of krew.
+const NO_SUM: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
 /// Paths at which each shell looks for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/shunt"),
@@ -42,14 +45,21 @@ pub(crate) struct Args {
     /// An agent that was built before [default: it is built, optimised]
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// A `kubectl-shunt` that was built before [default: it is built, optimised]
+    #[arg(long, value_name = "PATH")]
+    kubectl: Option<PathBuf>,
     /// The folder for the archive and the package [default: target/dist]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
-/// Makes both, and prints where they are.
+/// Makes all of it, and prints where it is.
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let Args { binary, output } = args;
+    let Args {
+        binary,
+        kubectl,
+        output,
+    } = args;
     let root = workspace::root()?;
     let binary = match binary {
         Some(binary) => binary.clone(),
@@ -57,6 +67,10 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             setup::ensure(setup::Needs::Build)?;
             build::released_agent(&root)?
         }
+    };
+    let kubectl = match kubectl {
+        Some(kubectl) => kubectl.clone(),
+        None => build::released_kubectl(&root)?,
     };
     let output = match output {
         Some(output) => output.clone(),
@@ -68,19 +82,22 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         fs::remove_dir_all(&tree).with_context(|| format!("cannot remove {}", tree.display()))?;
     }
     stage(&root, &binary, &tree)?;
+    put_program(&kubectl, &tree.join("usr/bin/kubectl-shunt"))?;
     let archive = output.join(format!("{NAME}-{version}-x86_64.tar.gz"));
     pack(&tree, &archive)?;
     let package = output.join(format!("{NAME}_{version}_amd64.deb"));
     package_of(&tree, version, &package)?;
-    println!("{}\n{}", archive.display(), package.display());
+    let manifest = output.join("shunt.yaml");
+    write(&manifest, krew_manifest(&root, &archive)?.as_bytes())?;
+    for made in [archive, package, manifest] {
+        println!("{}", made.display());
+    }
     Ok(())
 }
 
 /// Puts all that is installed below `tree`.
 fn stage(root: &Path, binary: &Path, tree: &Path) -> Result<()> {
-    let installed = tree.join("usr/bin/shunt");
-    strip::strip(binary, &installed)?;
-    set_mode(&installed, 0o755)?;
+    put_program(binary, &tree.join("usr/bin/shunt"))?;
     for (from, to) in FILES {
         install(&root.join(from), &tree.join(to), 0o644)?;
     }
@@ -97,6 +114,27 @@ fn stage(root: &Path, binary: &Path, tree: &Path) -> Result<()> {
     let description = tree.join("usr/share/shunt/shunt.protoset");
     folder_of(&description)?;
     process::run(Command::new(binary).arg("description").arg(&description))
+}
+
+/// Puts a program in its place.
+fn put_program(binary: &Path, installed: &Path) -> Result<()> {
+    strip::strip(binary, installed)?;
+    set_mode(installed, 0o755)
+}
+
+/// Returns the manifest of krew with the archive's checksum.
+fn krew_manifest(root: &Path, archive: &Path) -> Result<String> {
+    let path = root.join("deploy/krew/shunt.yaml");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let summed = process::output(Command::new("sha256sum").arg(archive))?;
+    let sum = summed.split_whitespace().next().unwrap_or_default();
+    ensure!(
+        text.contains(NO_SUM),
+        "{} has no place for a checksum",
+        path.display()
+    );
+    Ok(text.replace(NO_SUM, sum))
 }
 
 /// All of it in one file, the same for the same content.

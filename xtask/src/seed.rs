@@ -35,9 +35,17 @@ pub(crate) fn seed(from: &Path, to: &Path) -> Result<()> {
 
 /// Returns whether a file is of one of the workspace's packages.
 fn is_ours(name: &str) -> bool {
-    ["shunt", "libshunt", "xtask", "sandbox", "libsandbox"]
-        .iter()
-        .any(|ours| name.starts_with(ours))
+    [
+        "shunt",
+        "libshunt",
+        "kubectl",
+        "libkubectl",
+        "xtask",
+        "sandbox",
+        "libsandbox",
+    ]
+    .iter()
+    .any(|ours| name.starts_with(ours))
 }
 
 /// Returns the paths in a folder; none if it is not there.

@@ -43,7 +43,15 @@ fn units(arguments: &[&str]) -> Units {
 fn tests_find_what_other_builds_have_compiled() {
     let tests = units(&["test", "--no-run"]);
     let builds: [&[&str]; 3] = [
-        &["build", "--bin", "shunt", "--bin", "sandbox"],
+        &[
+            "build",
+            "--bin",
+            "shunt",
+            "--bin",
+            "kubectl-shunt",
+            "--bin",
+            "sandbox",
+        ],
         &["build", "--bin", "xtask"],
         &["build", "--bin", "shunt-image"],
     ];
@@ -56,4 +64,23 @@ fn tests_find_what_other_builds_have_compiled() {
             );
         }
     }
+}
+
+#[test]
+fn kubectl_shunt_is_built_without_the_kernel_programs() {
+    let plugin = units(&["build", "--package", "kubectl-shunt"]);
+    let names: BTreeSet<&str> = plugin
+        .keys()
+        .filter_map(|what| what.split(['#', '@', ' ']).nth(1))
+        .collect();
+    assert!(
+        names.contains("kube") && names.contains("tonic"),
+        "{names:?}"
+    );
+    // The datapath has it.
+    let bpf: Vec<_> = names
+        .iter()
+        .filter(|name| name.starts_with("aya"))
+        .collect();
+    assert!(bpf.is_empty(), "{bpf:?}");
 }

@@ -16,6 +16,7 @@ use shunt_api::{
     },
 };
 use shunt_model::{Escaped, Line, LineError, LineFault};
+use shunt_print::output::{self, OutputFormat, complain};
 use shunt_source::{Input, read_lines};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,7 +25,6 @@ use tonic::transport::Channel;
 use crate::cli::{
     client::{self, NO_ANSWER, refused, with_agent},
     flags::paths::SocketArgs,
-    output::{self, OutputFormat, complain},
     steered::outcome,
 };
 

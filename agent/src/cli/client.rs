@@ -11,12 +11,11 @@ use shunt_api::{
     },
     view::Malformed,
 };
+use shunt_print::output::{causes, complain};
 use tonic::{
     Status,
     transport::{Channel, Endpoint},
 };
-
-use crate::cli::output::{causes, complain};
 
 /// No agent, or none that answers.
 pub(crate) const NO_ANSWER: u8 = 2;

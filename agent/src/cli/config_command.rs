@@ -8,14 +8,12 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, Command, Subcommand, parser::ValueSource};
+use shunt_print::output::{causes, complain, print};
 
-use crate::cli::{
-    config::{
-        agent_file::{AgentFile, is_agent_file},
-        flags::KubeProxyFlags,
-        settings::KubeProxySettings,
-    },
-    output::{causes, complain, print},
+use crate::cli::config::{
+    agent_file::{AgentFile, is_agent_file},
+    flags::KubeProxyFlags,
+    settings::KubeProxySettings,
 };
 
 /// The file is wrong.

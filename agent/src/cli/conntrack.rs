@@ -1,6 +1,5 @@
 //! `shunt conntrack`: the connections that are remembered.
 
-mod count;
 mod filter;
 mod flush;
 
@@ -15,18 +14,17 @@ use shunt_api::{
     proto::ConntrackRequest,
     view::{Connection, ConnectionFilter},
 };
+use shunt_print::{
+    connection_counts::{CountBy, counts},
+    connection_table::connection_table,
+    output::{self, OutputFormat},
+};
 use tonic::transport::Channel;
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
-    conntrack::{
-        count::{CountBy, counts},
-        filter::FilterArgs,
-        flush::FlushArgs,
-    },
+    conntrack::{filter::FilterArgs, flush::FlushArgs},
     flags::paths::SocketArgs,
-    output::{self, OutputFormat},
-    table::Table,
     watch::WatchArgs,
 };
 
@@ -97,7 +95,9 @@ pub(crate) fn run(args: &ConntrackArgs) -> Result<ExitCode> {
                     move |out: &mut BufWriter<StdoutLock<'static>>| match (count, output) {
                         (Some(by), _) => counts(&connections, *by, *output, out),
                         (None, OutputFormat::Json) => output::write_json(&connections, out),
-                        (None, OutputFormat::Table) => write!(out, "{}", table(&connections)),
+                        (None, OutputFormat::Table) => {
+                            write!(out, "{}", connection_table(&connections))
+                        }
                     },
                     ExitCode::SUCCESS,
                 ))
@@ -125,37 +125,4 @@ async fn ask(channel: Channel, filter: ConnectionFilter) -> Result<Vec<Connectio
     connections
         .sort_by_key(|connection| (connection.frontend, connection.client, connection.protocol));
     Ok(connections)
-}
-
-fn table(connections: &[Connection]) -> Table<7> {
-    let mut table = Table::new([
-        "PROTOCOL",
-        "CLIENT",
-        "FRONTEND",
-        "BACKEND",
-        "SNAT SOURCE",
-        "STATE",
-        "IDLE",
-    ]);
-    for connection in connections {
-        let Connection {
-            protocol,
-            client,
-            frontend,
-            backend,
-            state,
-            idle_seconds,
-            snat_source,
-        } = connection;
-        table.push([
-            protocol.to_string(),
-            client.to_string(),
-            frontend.to_string(),
-            backend.to_string(),
-            snat_source.map_or_else(|| "-".to_owned(), |source| source.to_string()),
-            state.to_string(),
-            format!("{idle_seconds}s"),
-        ]);
-    }
-    table
 }

@@ -1,8 +1,7 @@
 //! `shunt status`: the source that follows Consul.
 
 use shunt_api::view::{Consul, FailedOver, Gateway, StaleWatch, Untranslated};
-
-use crate::cli::table::Table;
+use shunt_print::table::Table;
 
 /// So many services are enough for a person.
 const SHOWN: usize = 20;

@@ -15,13 +15,14 @@ use shunt_kubernetes::{
     ApiServer, Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions,
     RangeOptions, WorkloadOptions,
 };
+use shunt_print::duration::Seconds;
 use shunt_serve::serve_controller;
 use tokio::runtime::Builder;
 use tracing::info;
 
 use crate::{
     cli::{
-        flags::{cidr::cidr, duration::Seconds, http::BindAddress},
+        flags::{cidr::cidr, http::BindAddress},
         log,
         stop::Stop,
     },

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, value_parser};
 use shunt_api::proto::{DecideRemovalRequest, RemovalDecision};
+use shunt_print::output::complain;
 
 use crate::cli::{
     client::{control, with_agent},
     flags::paths::SocketArgs,
-    output::complain,
     steer::failed,
     steered::write_applied,
 };

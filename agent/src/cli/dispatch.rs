@@ -4,6 +4,7 @@ use std::{env, ffi::OsString, process::ExitCode};
 
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use shunt_print::output::{causes, complain};
 
 use crate::cli::{
     agent::{self, args::AgentArgs},
@@ -19,7 +20,7 @@ use crate::cli::{
     init::{self, InitArgs},
     lookup::{self, LookupArgs},
     monitor::{self, MonitorArgs},
-    output::{causes, complain},
+    proxy::{self, ProxyArgs},
     render::{self, RenderArgs},
     retired,
     services::{self, ServicesArgs},
@@ -57,6 +58,7 @@ enum Command {
     Weight(WeightArgs),
     Confirm(ConfirmArgs),
     Discard(DiscardArgs),
+    Proxy(ProxyArgs),
     Render(RenderArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -84,6 +86,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "top",
             "trace",
             "dump",
+            "proxy",
         ],
     ),
     (
@@ -159,6 +162,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Weight(args) => steer::weight(args),
         Command::Confirm(args) => decide::confirm(&args),
         Command::Discard(args) => decide::discard(&args),
+        Command::Proxy(args) => proxy::run(&args),
         Command::Render(args) => render::run(args),
         Command::Config(args) => Ok(config_command::run(&args, command())),
         Command::Completions(args) => documents::completions(&args, command()),

@@ -13,8 +13,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use shunt_api::DESCRIPTION;
-
-use crate::cli::output::print;
+use shunt_print::output::print;
 
 /// Print what completes the command line in a shell
 ///

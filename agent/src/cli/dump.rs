@@ -11,13 +11,13 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use shunt_api::proto::DumpRequest;
+use shunt_print::output::{causes, complain};
 use shunt_trace::{Collector, Dump, Key, anonymous, write};
 use tonic::transport::Channel;
 
 use crate::cli::{
     client::{inspection, refused, with_agent},
     flags::paths::SocketArgs,
-    output::{causes, complain},
 };
 
 /// Write all that a packet's way depends on to a file

@@ -4,11 +4,9 @@ use std::{process::ExitCode, thread::sleep, time::Duration};
 
 use anyhow::{Context as _, Result};
 use shunt_common::{SCTP, TCP, UDP};
+use shunt_print::output::complain;
 
-use crate::{
-    cli::output::complain,
-    host::kube_proxy::rules::{KubeProxyConnections, KubeProxyRules},
-};
+use crate::host::kube_proxy::rules::{KubeProxyConnections, KubeProxyRules};
 
 /// Interval at which the connections that are left are counted.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -13,9 +13,9 @@ use crate::cli::client::{inspection, refused, understood};
 /// The frontends that match a filter.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    /// Those in the kernel.
+    /// Frontends in the kernel.
     pub(crate) live: Vec<Frontend>,
-    /// Those that are not in the kernel, although events lead to them.
+    /// Frontends that are not in the kernel, although events lead to them.
     pub(crate) missing: Vec<FrontendKey>,
 }
 

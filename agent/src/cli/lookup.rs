@@ -1,8 +1,5 @@
 //! `shunt lookup`: who is behind an address.
 
-mod asked;
-mod found;
-mod tables;
 mod watch;
 
 use std::process::ExitCode;
@@ -11,16 +8,20 @@ use anyhow::Result;
 use clap::Args;
 use shunt_api::{
     message::join_lookup,
-    proto::{LookupRequest, LookupResponse, ServiceId},
+    proto::{LookupRequest, LookupResponse},
 };
-use shunt_model::{Query, Subject};
+use shunt_print::{
+    asked::Asked,
+    found::Found,
+    lookup_tables::write_found,
+    output::{self, OutputFormat},
+};
 use tonic::transport::Channel;
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     flags::paths::SocketArgs,
-    lookup::{asked::Asked, found::Found, tables::write_found, watch::watch},
-    output::{self, OutputFormat},
+    lookup::watch::watch,
 };
 
 /// Nothing is there.
@@ -55,43 +56,18 @@ pub(crate) struct LookupArgs {
 /// If the command cannot even begin.
 pub(crate) fn run(args: &LookupArgs) -> Result<ExitCode> {
     let LookupArgs {
-        target: Asked(target),
+        target,
         watch: follows,
         output,
         socket: SocketArgs { socket },
     } = args;
     with_agent(socket, async |channel| {
         if *follows {
-            watch(channel, request(target), *output).await
+            watch(channel, target.request(), *output).await
         } else {
-            look_up(channel, request(target), *output).await
+            look_up(channel, target.request(), *output).await
         }
     })
-}
-
-/// The question as a message.
-fn request(query: &Query) -> LookupRequest {
-    let Query {
-        subject,
-        port,
-        protocol,
-    } = query;
-    let (ip, service) = match subject {
-        Subject::Address(address) => (address.to_string(), None),
-        Subject::Service(id) => {
-            let service = ServiceId {
-                namespace: id.namespace.to_string(),
-                name: id.name.to_string(),
-            };
-            (String::new(), Some(service))
-        }
-    };
-    LookupRequest {
-        ip,
-        port: port.map(|port| port.get().into()),
-        protocol: protocol.map_or(0, |protocol| protocol.number().into()),
-        service,
-    }
 }
 
 async fn look_up(

@@ -2,7 +2,6 @@
 
 pub(crate) mod events;
 mod filter;
-mod line;
 mod pcapng;
 
 use std::{
@@ -16,12 +15,15 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shunt_api::{proto::MonitorRequest, view::FlowEvent};
 use shunt_model::Escaped;
+use shunt_print::{
+    event_line::event_line,
+    output::{complain, print_while_read, write_json},
+};
 
 use crate::cli::{
     client::with_agent,
     flags::paths::SocketArgs,
     monitor::{events::Events, filter::FilterArgs},
-    output::{complain, print_while_read, write_json},
 };
 
 /// Show what becomes of connections and packets, as it happens
@@ -128,7 +130,7 @@ impl Printer {
         let is_read = print_while_read(|out| {
             for event in events {
                 match form {
-                    EventFormat::Line => writeln!(out, "{}", Escaped(line::line(event)))?,
+                    EventFormat::Line => writeln!(out, "{}", Escaped(event_line(event)))?,
                     EventFormat::Json => write_json(event, out)?,
                     EventFormat::Pcapng => pcapng::packet(event, out)?,
                 }

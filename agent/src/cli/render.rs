@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use clap::Args;
 use shunt_api::view::Frontend;
 use shunt_model::{Line, LineFault, Lines, Renderer, RendererEvent};
-use shunt_runtime::{Circumstances, HeldEvents, Origin};
-use shunt_source::Input;
-
-use crate::cli::{
-    flags::node::NodeArgs,
+use shunt_print::{
     frontend_table::write_frontends,
     output::{self, ListFormat, complain},
 };
+use shunt_runtime::{Circumstances, HeldEvents, Origin};
+use shunt_source::Input;
+
+use crate::cli::flags::node::NodeArgs;
 
 /// A line was bad; the others were rendered.
 const BAD_LINE: u8 = 1;

@@ -11,16 +11,18 @@ use shunt_api::{
     proto::StatusRequest,
     view::{self, Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
+use shunt_print::{
+    frontend_table::write_frontends,
+    output::{self, ListFormat, complain},
+    service_table::write_counters,
+};
 use tonic::transport::Channel;
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     flags::paths::SocketArgs,
     frontend_filter::FrontendFilter,
-    frontend_table::write_frontends,
     listing::{Listed, list},
-    output::{self, ListFormat, complain},
-    service_table::write_counters,
     watch::WatchArgs,
 };
 

@@ -17,15 +17,17 @@ use shunt_api::{
         TakeOver, Unlocated, UnreadableObject, Untranslated,
     },
 };
+use shunt_print::{
+    elapsed::duration,
+    output::{self, OutputFormat},
+    table::Table,
+};
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     consul_lines,
-    elapsed::duration,
     flags::paths::SocketArgs,
-    output::{self, OutputFormat},
     status::interfaces::{interfaces, uplinks},
-    table::Table,
     watch::WatchArgs,
 };
 

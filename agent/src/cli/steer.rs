@@ -2,7 +2,7 @@
 
 mod effect;
 
-use std::{net::IpAddr, num::NonZeroU16, process::ExitCode, str::FromStr};
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -10,13 +10,17 @@ use shunt_api::{
     proto::{RemoveOverrideRequest, SetOverrideRequest},
     view,
 };
-use shunt_model::{Override, Query, ServiceId, Subject};
+use shunt_model::Override;
+use shunt_print::{
+    duration::Seconds,
+    named::{EndpointPlace, ServiceName},
+    output::complain,
+};
 use tonic::{Code, Status};
 
 use crate::cli::{
     client::{control, refused, with_agent},
-    flags::{duration::Seconds, paths::SocketArgs},
-    output::complain,
+    flags::paths::SocketArgs,
     steer::effect::{concerned, show_shares, unserved, warn},
     steered::write_applied,
 };
@@ -42,46 +46,6 @@ impl DrainedArgs {
         let Self { place, node } = self;
         let drained = place.map(|EndpointPlace { ip, port }| Override::Drain { ip, port });
         drained.or_else(|| node.map(|node| Override::DrainNode { node }))
-    }
-}
-
-/// Place of an endpoint.
-#[derive(Debug, Clone, Copy)]
-struct EndpointPlace {
-    ip: IpAddr,
-    port: Option<NonZeroU16>,
-}
-
-impl FromStr for EndpointPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let query: Query = text.parse().map_err(|error| format!("{error}"))?;
-        match query {
-            Query {
-                subject: Subject::Address(ip),
-                port,
-                protocol: None,
-            } => Ok(Self { ip, port }),
-            _ => Err("an endpoint is an address, or an address and a port".to_owned()),
-        }
-    }
-}
-
-/// A service by its name.
-#[derive(Debug, Clone)]
-struct ServiceName(ServiceId);
-
-impl FromStr for ServiceName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('/') {
-            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
-                Ok(Self(ServiceId::new(namespace, name)))
-            }
-            _ => Err("a service is NAMESPACE/NAME".to_owned()),
-        }
     }
 }
 
@@ -238,23 +202,5 @@ pub(crate) fn failed(status: &Status) -> Result<ExitCode> {
             Ok(ExitCode::from(NOT_DONE))
         }
         _ => Err(refused(status)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_endpoint_is_an_address_and_maybe_a_port() {
-        let place: EndpointPlace = "10.1.1.3:8080".parse().unwrap();
-        assert_eq!(place.port, NonZeroU16::new(8080));
-        let place: EndpointPlace = "[fd00::1]".parse().unwrap();
-        assert_eq!((place.ip.is_ipv6(), place.port), (true, None));
-        for text in ["web", "10.1.1.3:0", "10.1.1.3:80/tcp", "10.1.1.0/24"] {
-            assert!(text.parse::<EndpointPlace>().is_err(), "{text}");
-        }
-        assert!("web".parse::<ServiceName>().is_err());
-        assert!("default/web".parse::<ServiceName>().is_ok());
     }
 }

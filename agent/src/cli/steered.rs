@@ -7,9 +7,8 @@ use std::{
 };
 
 use shunt_api::proto::Applied;
+use shunt_print::output;
 use shunt_runtime::Outcome;
-
-use crate::cli::output;
 
 /// The counts of an event that was applied.
 pub(crate) fn outcome(applied: &Applied) -> Outcome {

@@ -24,10 +24,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use self::view::Colours;
-use crate::cli::{
-    client::with_agent,
-    flags::{duration::Seconds, paths::SocketArgs},
-};
+use shunt_print::duration::Seconds;
+
+use crate::cli::{client::with_agent, flags::paths::SocketArgs};
 
 /// Watch services, their backends and the connection table, on a screen that follows them
 ///

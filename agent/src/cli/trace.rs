@@ -11,14 +11,10 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use shunt_model::Escaped;
+use shunt_print::output::{self, OutputFormat, causes, complain};
 use shunt_trace::{Destination, Dump, Flags, Part, Question, Sender, Trace, read, trace};
 
-use crate::cli::{
-    client::with_agent,
-    dump::take,
-    flags::paths::SocketArgs,
-    output::{self, OutputFormat, causes, complain},
-};
+use crate::cli::{client::with_agent, dump::take, flags::paths::SocketArgs};
 
 /// Show what this node would do with a packet now, step by step
 ///

@@ -8,9 +8,8 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
+use shunt_print::{duration::Seconds, output::print_while_read};
 use tokio::time::sleep;
-
-use crate::cli::{flags::duration::Seconds, output::print_while_read};
 
 /// Control sequences of a terminal: the cursor to the upper left corner, and nothing on the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";

@@ -46,6 +46,8 @@ pub struct Faults {
     pub slices: Option<u16>,
     /// With this cause.
     pub cause: Option<&'static str>,
+    /// Grants no right to run anything in a container (403).
+    pub execs: bool,
     /// Sends no more than so many objects in a page.
     pub page: Option<usize>,
 }

@@ -23,7 +23,7 @@ use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use super::{
     Shared,
     cluster::{Forgotten, StatusError},
-    events,
+    events, exec,
     faults::Faults,
     kind::Kind,
     leases,
@@ -83,7 +83,10 @@ pub(super) async fn answer(stream: TlsStream<Marked>, shared: Arc<Shared>) -> hy
         return connection.await;
     }
     let server = http1::Builder::new();
-    server.serve_connection(stream, service).await
+    server
+        .serve_connection(stream, service)
+        .with_upgrades()
+        .await
 }
 
 /// Parameters of a request.
@@ -159,6 +162,9 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
             Err((status, reason)) => refusal(status, reason),
         };
     }
+    if let Some(asked) = exec::Asked::of(uri.path(), uri.query().unwrap_or_default()) {
+        return run(request, asked, shared);
+    }
     let target = Target::of(uri.path());
     let target = target.filter(|target| {
         faults.lacks != Some(target.kind) && shared.cluster().serves(target.kind, &target.version)
@@ -200,6 +206,44 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
     read(target, uri.query().unwrap_or_default(), faults, shared).await
 }
 
+/// Changes the protocol of the connection, and runs a command there.
+fn run(request: Request<Incoming>, asked: exec::Asked, shared: Arc<Shared>) -> Response<Body> {
+    let exec::Asked {
+        namespace,
+        pod,
+        container,
+        ..
+    } = &asked;
+    if shared.faults().execs {
+        return failure(403, "pods \"exec\" is forbidden: no right", 0);
+    }
+    if shared.cluster().get(Kind::Pod, namespace, pod).is_none() {
+        return failure(404, &format!("pods \"{pod}\" not found"), 0);
+    }
+    let Some(accepted) = exec::accepted(request.headers()) else {
+        return failure(400, "Upgrade request required", 0);
+    };
+    let key = [namespace, pod, container].map(String::as_str).join("/");
+    let Some(found) = shared.containers().get(&key).cloned() else {
+        let text = "error dialing backend: dial tcp 192.168.16.12:10250: connect: no route to host";
+        return failure(500, text, 0);
+    };
+    exec::run(request, asked, found, shared);
+    let mut response = whole(101, Bytes::new());
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-accept", &*accepted),
+        ("sec-websocket-protocol", exec::PROTOCOL),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
 /// Answers with an object, a list, or a watch.
 async fn read(
     target: Target,
@@ -232,7 +276,8 @@ async fn read(
     }
     let asked = Asked {
         kind,
-        selector: Selector::new(value("labelSelector"), value("fieldSelector")),
+        selector: Selector::new(value("labelSelector"), value("fieldSelector"))
+            .within(&target.namespace),
         limit: faults.page.or(number("limit").map(|limit| limit as usize)),
         page: value("continue").and_then(Page::of),
         version: number("resourceVersion").unwrap_or(0),

@@ -55,6 +55,15 @@ impl Selector {
         }
     }
 
+    /// Returns it for the objects of one namespace, if one is given.
+    pub(super) fn within(mut self, namespace: &str) -> Self {
+        if !namespace.is_empty() {
+            let own = Requirement::Equal("metadata.namespace".to_owned(), namespace.to_owned());
+            self.fields.push(own);
+        }
+        self
+    }
+
     /// Returns whether the object is asked for.
     pub(super) fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use shunt_tests::{Agent, PinDir, Transport, patience, wait_until};
+use shunt_tests::{Agent, PinDir, Transport, kubectl_binary, patience, wait_until};
 
 use crate::{
     command::shunt_at,
@@ -16,12 +16,14 @@ use crate::{
     world::{World, binary, resync_with},
 };
 
-/// Makes archive and package of the binary that is tested.
-fn dist(folder: &Path) -> [PathBuf; 2] {
+/// Makes archive, package and krew's manifest of the binaries that are tested.
+fn dist(folder: &Path) -> [PathBuf; 3] {
     let made = Command::new(binary().with_file_name("xtask"))
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .args(["dist", "--binary"])
         .arg(binary())
+        .arg("--kubectl")
+        .arg(kubectl_binary())
         .arg("--output")
         .arg(folder)
         .output()
@@ -45,7 +47,7 @@ fn the_package_installs_and_what_it_brings_serves() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let [archive, package] = dist(folder.path());
+    let [archive, package, manifest] = dist(folder.path());
     let root = folder.path().join("root");
     for part in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {
         fs::create_dir_all(root.join(part)).unwrap();
@@ -65,6 +67,7 @@ fn the_package_installs_and_what_it_brings_serves() {
     let listed = run("tar", &["--list", "--file", archive.to_str().unwrap()]);
     for path in [
         "usr/bin/shunt",
+        "usr/bin/kubectl-shunt",
         "usr/lib/systemd/system/shunt.service",
         "usr/share/man/man1/shunt.1",
         "usr/share/man/man1/shunt-agent.1",
@@ -80,6 +83,14 @@ fn the_package_installs_and_what_it_brings_serves() {
     assert!(page.contains("\\-\\-node"), "{page}");
     let completions = root.join("usr/share/bash-completion/completions/shunt");
     run("bash", &["-n", completions.to_str().unwrap()]);
+
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let sum = run("sha256sum", &[archive.to_str().unwrap()]);
+    let sum = sum.split_whitespace().next().unwrap();
+    assert!(
+        manifest.contains(&format!("sha256: \"{sum}\"")),
+        "{manifest}"
+    );
 
     let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
     let target = service.cluster_ip();

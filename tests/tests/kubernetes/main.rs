@@ -16,6 +16,8 @@ mod external_workloads;
 mod health_checks;
 mod init;
 mod kills;
+mod krew;
+mod kubectl;
 mod local_pods;
 mod manifests;
 mod nodes;

@@ -19,10 +19,11 @@ const ROOT_TESTS: &str = "shunt-tests";
 
 /// The tests of [`ROOT_TESTS`] that files in a folder reach: beginnings of `binary module::test`. The
 /// longest folder that fits decides.
-const ROOMS: [(&str, &[&str]); 23] = [
+const ROOMS: [(&str, &[&str]); 25] = [
     (".ci", &[]),
     ("agent/catalog/src/consul", &["consul "]),
     ("agent/catalog/src/local", &["end_to_end local_api"]),
+    ("agent/kubectl/src", &["kubernetes kubectl"]),
     ("agent/kubernetes/src", &["kubernetes ", "kube_proxy "]),
     (
         "agent/kubernetes/src/controllers",
@@ -67,6 +68,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
         "agent/src/cli/monitor",
         &["end_to_end monitor", "end_to_end flows"],
     ),
+    ("agent/src/cli/proxy.rs", &["kubernetes kubectl"]),
     (
         "agent/src/cli/take_over.rs",
         &["end_to_end take_over", "kubernetes beside"],

@@ -146,10 +146,15 @@ pub(crate) fn main(args: &Args) -> Result<()> {
 /// Builds for the tests the agent, its image, and the agent of an earlier revision. Returns the variables
 /// that name them.
 fn prepare(root: &Path, is_audited: bool) -> Result<Vec<(&'static str, PathBuf)>> {
-    let agent = build::quick(root)?.join("shunt");
+    let built = build::quick(root)?;
+    let (agent, plugin) = (built.join("shunt"), built.join("kubectl-shunt"));
     let layout = workspace::output("image")?.join("test");
     image::make(root, &agent, "shunt:test", &layout, TEST_IMAGE_BYTES)?;
-    let mut variables = vec![("SHUNT_BIN", agent), ("SHUNT_IMAGE", layout)];
+    let mut variables = vec![
+        ("SHUNT_BIN", agent),
+        ("SHUNT_KUBECTL_BIN", plugin),
+        ("SHUNT_IMAGE", layout),
+    ];
     match revision::agent(root, revision::UPGRADE_FROM)? {
         Some(earlier) => variables.push(("SHUNT_EARLIER_BIN", earlier)),
         None => {

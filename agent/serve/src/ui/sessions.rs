@@ -40,7 +40,7 @@ pub(super) enum Cookie {
     Missing,
     /// The number of a session.
     Known,
-    /// Any other value: the session is over, or somebody guesses.
+    /// Any other value: the session is over, or the number was never one.
     Unknown,
 }
 

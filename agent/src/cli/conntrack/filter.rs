@@ -2,8 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use shunt_api::view::{ConnectionFilter, ConnectionState};
+use shunt_print::duration::Seconds;
 
-use crate::cli::flags::{duration::Seconds, ends::EndArgs};
+use crate::cli::flags::ends::EndArgs;
 
 /// Filters for connections; all must match.
 #[derive(Debug, Clone, Args)]

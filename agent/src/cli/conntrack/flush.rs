@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use shunt_api::proto::{FlushConntrackRequest, FlushConntrackResponse};
+use shunt_print::output::{self, OutputFormat, complain};
 
 use crate::cli::{
     client::{control, refused, with_agent},
     conntrack::filter::FilterArgs,
     flags::paths::SocketArgs,
-    output::{self, OutputFormat, complain},
 };
 
 /// Exit status if there is neither a filter nor --all.

@@ -5,10 +5,9 @@ use std::{env, fs, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use shunt_catalog::{ConsulAddress, ConsulOptions, ConsulSource};
+use shunt_print::duration::Seconds;
 use shunt_runtime::{EventQueue, HereWatch};
 use shunt_source::EventSource as _;
-
-use crate::cli::flags::duration::Seconds;
 
 /// Settings of Consul as a source, and of its frontends.
 #[derive(Debug, Clone, Args)]

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use shunt_api::view::{Place, ProtocolNumber};
-
-use crate::cli::flags::transport::Transport;
+use shunt_print::transport::Transport;
 
 /// Filters for connections, by their ends; all must match.
 #[derive(Debug, Clone, Args)]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use shunt_datapath::Timeouts;
-
-use crate::cli::flags::duration::Seconds;
+use shunt_print::duration::Seconds;
 
 /// Silence in both directions after which a connection is forgotten, and interval at which connections are counted.
 #[derive(Debug, Clone, Copy, Args)]

@@ -12,13 +12,13 @@ use shunt_api::{
     view::{Change, Empty},
 };
 use shunt_model::Escaped;
-use tonic::{Streaming, transport::Channel};
-
-use crate::cli::{
-    client::{inspection, refused, understood},
-    lookup::tables::{describe, endpoint_line},
+use shunt_print::{
+    lookup_tables::{describe, endpoint_line},
     output::{OutputFormat, write_json},
 };
+use tonic::{Streaming, transport::Channel};
+
+use crate::cli::client::{inspection, refused, understood};
 
 /// Prints each change when it comes, until the agent ends or the output is closed.
 pub(super) async fn watch(

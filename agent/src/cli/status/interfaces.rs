@@ -1,8 +1,7 @@
 //! The interfaces for the programs, and their state.
 
 use shunt_api::view::{Interface, InterfaceState, Status, Uplink, UplinkState};
-
-use crate::cli::{elapsed::duration, table::Table};
+use shunt_print::{elapsed::duration, table::Table};
 
 /// An interface that is not there for so many seconds may have been named wrongly.
 const LONG_ABSENT: u64 = 300;

@@ -5,13 +5,13 @@ use std::{collections::BTreeSet, io::Write as _, net::SocketAddr};
 use anyhow::Result;
 use shunt_api::view::{Frontend, FrontendFilter};
 use shunt_model::{Override, ServiceId};
-use tonic::transport::Channel;
-
-use crate::cli::{
-    listing::list,
+use shunt_print::{
     output::{self, complain},
     table::Table,
 };
+use tonic::transport::Channel;
+
+use crate::cli::listing::list;
 
 /// So many services are enough for a person.
 const SHOWN: usize = 10;

@@ -13,6 +13,7 @@ use shunt_api::{
     proto::{ConntrackRequest, ConntrackResponse, MonitorRequest, StatusRequest},
     view::{Connection, FrontendFilter, Status},
 };
+use shunt_print::output::causes;
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -25,7 +26,6 @@ use crate::cli::{
     client::{connect, inspection, refused, understood},
     listing::{Listed, list},
     monitor::events::Events,
-    output::causes,
     stop::Stop,
     top::{sample::Sample, screen::Input},
 };

@@ -8,17 +8,14 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Row, Table, TableState},
 };
-
 use shunt_api::view::{FlowEvent, FlowKind, TableUse};
+use shunt_print::elapsed::duration;
 
-use crate::cli::{
-    elapsed::duration,
-    top::{
-        events::service,
-        model::{Model, Page},
-        numbers::{bar, count, percent, rate},
-        rates::{BackendRow, CounterRow, ServiceRow},
-    },
+use crate::cli::top::{
+    events::service,
+    model::{Model, Page},
+    numbers::{bar, count, percent, rate},
+    rates::{BackendRow, CounterRow, ServiceRow},
 };
 
 /// Use of a table from which on it is emphasised, in percent.

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 /// A whole number of seconds, written with units: `90s`, `2m`, `1h30m`, `24h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seconds(pub(crate) u32);
+pub struct Seconds(pub u32);
 
 impl FromStr for Seconds {
     type Err = String;

@@ -1,7 +1,7 @@
 //! Durations, for people.
 
 /// Seconds for people: `2d 3h`, `4m 5s`.
-pub(crate) fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match () {
         () if days > 0 => format!("{days}d {}h", hours % 24),

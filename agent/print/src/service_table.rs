@@ -7,11 +7,15 @@ use std::{
 
 use shunt_api::view::{Frontend, ServiceCounters, ServiceTraffic};
 
-use crate::cli::table::Table;
+use crate::table::Table;
 
 /// Writes a line for each service port of the frontends that is counted, after an empty one; nothing if
 /// none is.
-pub(crate) fn write_counters(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn write_counters(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
     let ports: BTreeMap<(&String, &String), &ServiceCounters> = frontends
         .iter()
         .filter_map(|frontend| {

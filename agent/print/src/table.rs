@@ -6,30 +6,30 @@ use shunt_model::Escaped;
 
 /// Rows of `N` cells; each column is as wide as its widest cell.
 #[derive(Debug)]
-pub(crate) struct Table<const N: usize> {
+pub struct Table<const N: usize> {
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Table<N> {
     /// A table with nothing but its headings.
-    pub(crate) fn new(headings: [&str; N]) -> Self {
+    pub fn new(headings: [&str; N]) -> Self {
         Self {
             rows: vec![headings.map(str::to_owned)],
         }
     }
 
     /// A table without headings.
-    pub(crate) const fn without_headings() -> Self {
+    pub const fn without_headings() -> Self {
         Self { rows: Vec::new() }
     }
 
     /// Returns whether it has nothing but headings.
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.rows.len() <= 1
     }
 
     /// Adds a row at the end. The text of a cell stays in it, whatever its source.
-    pub(crate) fn push(&mut self, row: [String; N]) {
+    pub fn push(&mut self, row: [String; N]) {
         self.rows.push(row.map(|cell| Escaped(cell).to_string()));
     }
 }

@@ -12,7 +12,7 @@ use shunt_model::{Escaped, must_be_escaped};
 
 /// Form of an output.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum OutputFormat {
+pub enum OutputFormat {
     /// Aligned columns
     #[default]
     Table,
@@ -22,7 +22,7 @@ pub(crate) enum OutputFormat {
 
 /// Form of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum ListFormat {
+pub enum ListFormat {
     /// Aligned columns, a line each
     #[default]
     Table,
@@ -33,14 +33,22 @@ pub(crate) enum ListFormat {
 }
 
 /// Writes to standard output. The reader may close it before the end.
-pub(crate) fn print(
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn print(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> io::Result<()> {
     print_while_read(write).map(|_is_read| ())
 }
 
 /// Writes as [`print`] does. Returns whether the output is still read.
-pub(crate) fn print_while_read(
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn print_while_read(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> io::Result<bool> {
     let mut output = BufWriter::new(io::stdout().lock());
@@ -52,12 +60,12 @@ pub(crate) fn print_while_read(
 }
 
 /// Writes a line to standard error, in which text of others forges nothing.
-pub(crate) fn complain(text: impl fmt::Display) {
+pub fn complain(text: impl fmt::Display) {
     eprintln!("{}", Escaped(text));
 }
 
 /// Returns an error with its causes, in one line; a cause that the text before it has already is left out.
-pub(crate) fn causes(error: &anyhow::Error) -> String {
+pub fn causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
@@ -72,7 +80,11 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
 }
 
 /// Writes JSON and a line feed. What a terminal would obey is escaped, and means the same.
-pub(crate) fn write_json(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn write_json(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(
         &mut *output,
         PlainFormatter,

@@ -5,18 +5,17 @@ use std::{
     io::{self, Write},
 };
 
+use crate::{
+    output::{self, OutputFormat},
+    table::Table,
+};
 use clap::ValueEnum;
 use serde::Serialize;
 use shunt_api::view::Connection;
 
-use crate::cli::{
-    output::{self, OutputFormat},
-    table::Table,
-};
-
 /// Property by which connections are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum CountBy {
+pub enum CountBy {
     /// All together
     All,
     /// The client's address
@@ -60,14 +59,21 @@ impl CountBy {
     }
 }
 
+/// Connections that have something in common.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Count {
-    of: String,
-    connections: u64,
+pub struct Count {
+    /// The client, frontend, backend or state.
+    pub of: String,
+    /// Their number.
+    pub connections: u64,
 }
 
 /// Writes how many there are, the most first.
-pub(super) fn counts(
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn counts(
     connections: &[Connection],
     by: CountBy,
     form: OutputFormat,
@@ -84,7 +90,8 @@ pub(super) fn counts(
     write!(output, "{table}")
 }
 
-fn count(connections: &[Connection], by: CountBy) -> Vec<Count> {
+/// Returns the number of each, the most first.
+pub fn count(connections: &[Connection], by: CountBy) -> Vec<Count> {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
     if by == CountBy::All {
         // None is a number, too.

@@ -8,14 +8,14 @@ use std::{
 
 use shunt_api::view::{Backend, Frontend};
 
-use crate::cli::{output::ListFormat, split_table::write_splits, table::Table};
+use crate::{output::ListFormat, split_table::write_splits, table::Table};
 
 /// Writes the frontends in the requested form, if it is one for people; returns whether it was.
 ///
 /// # Errors
 ///
 /// The output cannot be written.
-pub(crate) fn write_frontends(
+pub fn write_frontends(
     frontends: &[Frontend],
     form: ListFormat,
     output: &mut impl Write,
@@ -30,7 +30,7 @@ pub(crate) fn write_frontends(
 }
 
 /// A line for each frontend.
-pub(crate) fn brief(frontends: &[Frontend]) -> Table<8> {
+pub fn brief(frontends: &[Frontend]) -> Table<8> {
     let mut table = Table::new([
         "FRONTEND", "KIND", "SERVICE", "PORT", "POLICY", "CLIENTS", "BACKENDS", "STATE",
     ]);

@@ -2,11 +2,39 @@
 
 use std::{num::NonZeroU16, str::FromStr, sync::Arc};
 
-use shunt_model::{Protocol, Query, QueryError, ServiceId};
+use shunt_api::proto::{self, LookupRequest};
+use shunt_model::{Protocol, Query, QueryError, ServiceId, Subject};
 
 /// An address or a service, with a port and a protocol or without.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked(pub(super) Query);
+pub struct Asked(pub Query);
+
+impl Asked {
+    /// Returns it as a message.
+    pub fn request(&self) -> LookupRequest {
+        let Self(Query {
+            subject,
+            port,
+            protocol,
+        }) = self;
+        let (ip, service) = match subject {
+            Subject::Address(address) => (address.to_string(), None),
+            Subject::Service(id) => {
+                let service = proto::ServiceId {
+                    namespace: id.namespace.to_string(),
+                    name: id.name.to_string(),
+                };
+                (String::new(), Some(service))
+            }
+        };
+        LookupRequest {
+            ip,
+            port: port.map(|port| port.get().into()),
+            protocol: protocol.map_or(0, |protocol| protocol.number().into()),
+            service,
+        }
+    }
+}
 
 impl FromStr for Asked {
     type Err = QueryError;

@@ -3,8 +3,13 @@
 use clap::ValueEnum;
 use shunt_model::Protocol;
 
+/// A transport protocol.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(in crate::cli) enum Transport {
+#[expect(
+    missing_docs,
+    reason = "a text would be help for each value, and the names are all there is"
+)]
+pub enum Transport {
     Tcp,
     Udp,
     Sctp,
@@ -12,7 +17,7 @@ pub(in crate::cli) enum Transport {
 
 impl Transport {
     /// Returns the protocol.
-    pub(in crate::cli) const fn protocol(self) -> Protocol {
+    pub const fn protocol(self) -> Protocol {
         match self {
             Self::Tcp => Protocol::Tcp,
             Self::Udp => Protocol::Udp,

@@ -7,11 +7,15 @@ use std::{
 
 use shunt_api::view::{Frontend, Split, SplitBackend};
 
-use crate::cli::table::Table;
+use crate::table::Table;
 
 /// Writes a line for each backend of the frontends' splits, after an empty one; nothing if none has a split.
 /// One that several frontends of a service port have is written once.
-pub(crate) fn write_splits(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn write_splits(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new(["SERVICE", "PORT", "SPLIT", "BACKEND", "WEIGHT"]);
     let mut written = BTreeSet::new();
     for frontend in frontends {

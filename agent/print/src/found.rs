@@ -9,15 +9,16 @@ use shunt_model::TargetKind;
 
 /// A lookup's result. The order of the fields is the order in JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Found {
+pub struct Found {
     #[serde(flatten)]
-    pub(super) answer: Answer,
+    /// The answer by the events.
+    pub answer: Answer,
     /// The kernel's frontends there.
-    pub(super) frontends: Vec<Frontend>,
+    pub frontends: Vec<Frontend>,
     /// The kernel's frontends that have it as a backend.
-    pub(super) backend_of: Vec<Frontend>,
+    pub backend_of: Vec<Frontend>,
     /// Frontends that the kernel is to have there, and does not.
-    pub(super) missing: Vec<FrontendKey>,
+    pub missing: Vec<FrontendKey>,
 }
 
 impl TryFrom<LookupResponse> for Found {
@@ -46,7 +47,7 @@ impl TryFrom<LookupResponse> for Found {
 
 impl Found {
     /// Returns whether anything is there.
-    pub(super) fn is_something(&self) -> bool {
+    pub fn is_something(&self) -> bool {
         let Self {
             answer,
             frontends,

@@ -6,7 +6,7 @@ use shunt_api::view::{End, FlowEvent, FlowPacket};
 
 /// `TIME KIND PROTOCOL CLIENT -> FRONTEND (SERVICE) -> BACKEND from SNAT SOURCE, REASON after DURATION`, each if there is
 /// one.
-pub(super) fn line(event: &FlowEvent) -> String {
+pub fn event_line(event: &FlowEvent) -> String {
     let mut line = String::new();
     write(event, &mut line).unwrap_or_default();
     line
@@ -95,7 +95,7 @@ mod tests {
             packet: None,
         };
         assert_eq!(
-            line(&ended),
+            event_line(&ended),
             "1970-01-01T00:00:00.000000Z ended   TCP  10.1.1.5:40000 -> 10.96.0.10:80 (shop/web:http) -> \
              10.1.2.3:8080 from 192.168.16.10:1024 finished after 1.500s"
         );
@@ -118,7 +118,7 @@ mod tests {
             ..ended
         };
         assert_eq!(
-            line(&dropped),
+            event_line(&dropped),
             "1970-01-01T00:00:00.000000Z dropped 1    ? -> 10.96.0.10:80 drop_free_address, 60 bytes at interface 2"
         );
     }

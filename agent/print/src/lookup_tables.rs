@@ -5,12 +5,14 @@ use std::io::{self, Write};
 use shunt_api::view::{BehindEndpoint, Frontend, Membership, ServiceTarget, Target, Who, Workload};
 use shunt_model::Escaped;
 
-use crate::cli::{
-    frontend_table::brief, lookup::found::Found, split_table::write_splits, table::Table,
-};
+use crate::{found::Found, frontend_table::brief, split_table::write_splits, table::Table};
 
 /// Writes what was found, each part that there is under its heading.
-pub(super) fn write_found(found: &Found, out: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn write_found(found: &Found, out: &mut impl Write) -> io::Result<()> {
     let Found {
         answer,
         frontends,
@@ -57,7 +59,7 @@ fn write_frontends(heading: &str, list: &[Frontend], out: &mut impl Write) -> io
 }
 
 /// A target in one line.
-pub(super) fn describe(target: &Target) -> String {
+pub fn describe(target: &Target) -> String {
     let Target { kind, in_use, who } = target;
     let who = match who {
         Who::Service(service) => of_service(kind, service),
@@ -152,7 +154,7 @@ fn used(endpoint: &BehindEndpoint) -> String {
 }
 
 /// An endpoint in one line.
-pub(super) fn endpoint_line(endpoint: &BehindEndpoint) -> String {
+pub fn endpoint_line(endpoint: &BehindEndpoint) -> String {
     let BehindEndpoint {
         key,
         service,
