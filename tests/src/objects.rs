@@ -12,6 +12,10 @@ pub const NODE_NAME: &str = "Node-1";
 pub const SERVED: u16 = 8080;
 
 /// A ClusterIP service of both families with the port `http`: 80 to [`SERVED`].
+///
+/// # Panics
+///
+/// If `cluster_ip` is no address.
 pub fn service(name: &str, cluster_ip: &str) -> Value {
     let v6 = addresses::v6(cluster_ip.parse().unwrap());
     json!({
@@ -37,6 +41,10 @@ pub fn service_cidr(name: &str, cidrs: &[&str]) -> Value {
 }
 
 /// The object with this value in the place that the path names.
+///
+/// # Panics
+///
+/// If it has no such place.
 pub fn with(mut object: Value, path: &str, value: impl Into<Value>) -> Value {
     *object
         .pointer_mut(path)
@@ -45,6 +53,10 @@ pub fn with(mut object: Value, path: &str, value: impl Into<Value>) -> Value {
 }
 
 /// The object with another field in the place that the path names.
+///
+/// # Panics
+///
+/// If it has no such place.
 pub fn and(mut object: Value, path: &str, name: &str, value: impl Into<Value>) -> Value {
     object
         .pointer_mut(path)
@@ -53,6 +65,10 @@ pub fn and(mut object: Value, path: &str, name: &str, value: impl Into<Value>) -
 }
 
 /// A slice of a service with these endpoints, which are of one family.
+///
+/// # Panics
+///
+/// If the first endpoint has no address.
 pub fn slice(service: &str, name: &str, endpoints: &[Value]) -> Value {
     let is_v6 = endpoints.first().is_some_and(|endpoint| {
         let address = endpoint["addresses"][0].as_str().unwrap();

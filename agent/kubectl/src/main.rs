@@ -12,6 +12,7 @@ mod fleet;
 mod node_status;
 mod place;
 mod print;
+mod process;
 mod tunnel;
 
 fn main() -> std::process::ExitCode {

@@ -269,3 +269,96 @@ fn hooks(status: &Status) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use shunt_api::{proto::StatusResponse, view::Interface};
+
+    use super::*;
+    use crate::cluster::AgentPod;
+
+    fn status() -> Status {
+        let mut status = Status::try_from(StatusResponse::default()).unwrap();
+        status.synced = true;
+        status
+    }
+
+    fn heard(node: &str, answer: Result<Status, String>) -> Heard<Status> {
+        let pod = AgentPod {
+            name: format!("shunt-{node}"),
+            is_ready: true,
+        };
+        let member = Member {
+            node: node.to_owned(),
+            kernel: Some("6.12".to_owned()),
+            pod: Ok(pod),
+        };
+        Heard { member, answer }
+    }
+
+    #[test]
+    fn the_worst_node_comes_first() {
+        let mut failed = status();
+        failed.interfaces.push(Interface {
+            name: "eth0".to_owned(),
+            pattern: None,
+            state: InterfaceState::Failed {
+                reason: "no memory".to_owned(),
+            },
+        });
+        let mut unforwarded = status();
+        unforwarded.host.push("forwarding is off".to_owned());
+        let rows = rows(&[
+            heard("a", Ok(status())),
+            heard("b", Ok(unforwarded)),
+            heard("c", Ok(failed)),
+            heard("d", Err("no answer within 15 s".to_owned())),
+            heard("e", Err("no agent".to_owned())),
+        ]);
+        let shown: Vec<(&str, Health)> = rows
+            .iter()
+            .map(|row| (row.cells[0].as_str(), row.health))
+            .collect();
+        let expected = [
+            ("d", Health::Silent),
+            ("e", Health::Silent),
+            ("c", Health::Wrong),
+            ("b", Health::Impaired),
+            ("a", Health::Right),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(rows[2].problems, ["interface eth0: no memory"]);
+        assert_eq!(rows[0].cells[9], "6.12");
+        assert!(rows[4].problems.is_empty());
+    }
+
+    #[test]
+    fn drops_are_summed_and_the_fullest_table_is_shown() {
+        let mut status = status();
+        for (name, packets) in [("drop_a", 2), ("drop_b", 3), ("reject_a", 100)] {
+            status.counters.insert(name.to_owned(), packets);
+        }
+        for (name, used) in [("frontends_v4", 10), ("conntrack_v4", 93)] {
+            status.tables.push(TableUse {
+                name: name.to_owned(),
+                used,
+                retired: 2,
+                capacity: 100,
+            });
+        }
+        let row = row(&heard("a", Ok(status)));
+        assert_eq!(row.cells[6], "5");
+        assert_eq!(row.cells[7], "conntrack_v4 95%");
+        assert_eq!(row.health, Health::Impaired);
+        assert_eq!(row.problems, ["the table conntrack_v4 is 95% full"]);
+    }
+
+    #[test]
+    fn a_node_without_a_resync_is_wrong() {
+        let mut status = status();
+        (status.synced, status.held) = (false, 3);
+        let row = row(&heard("a", Ok(status)));
+        assert_eq!(row.health, Health::Wrong);
+        assert!(row.problems[0].contains("3 events are held"), "{row:?}");
+    }
+}

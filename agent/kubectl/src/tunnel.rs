@@ -1,6 +1,9 @@
 //! A gRPC connection to an agent, through its pod.
 
-use std::{io, time::Duration};
+use std::{
+    io::{self, Cursor},
+    time::Duration,
+};
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +13,7 @@ use kube::{
 };
 use shunt_api::view::Malformed;
 use tokio::{
-    io::{AsyncReadExt as _, join},
+    io::{AsyncRead, AsyncReadExt as _, join},
     task::JoinHandle,
     time::timeout,
 };
@@ -20,7 +23,10 @@ use tonic::{
 };
 use tower::service_fn;
 
-use crate::cluster::{CONTAINER, reason};
+use crate::{
+    cluster::{CONTAINER, reason},
+    process::{End, UntilEnd},
+};
 
 /// Path of the agent's binary in its image.
 const BINARY: &str = "/shunt";
@@ -92,10 +98,25 @@ impl Tunnel {
             .exec(pod, command, &params)
             .await
             .map_err(|error| format!("cannot run `shunt proxy` in {pod}: {}", reason(&error)))?;
-        let last_words = last_words(&mut process);
-        let (Some(output), Some(input)) = (process.stdout(), process.stdin()) else {
+        let streams = (process.stdout(), process.stdin(), process.stderr());
+        let (Some(output), Some(input), Some(error)) = streams else {
             return Err(format!("the process in {pod} has no streams"));
         };
+        let status = process.take_status();
+        let end = End::of(async { status?.await });
+        let last_words = tokio::spawn(last_words(UntilEnd::new(error, &end), end.clone()));
+        let mut output = UntilEnd::new(output, &end);
+        // The agent speaks first. Until then nothing is sent: if the process has ended at once, kube would fail to
+        // send, and lose the reason.
+        let mut begin = vec![0; KEPT];
+        let length = output.read(&mut begin).await.unwrap_or(0);
+        if length == 0 {
+            let text = last_words.await.unwrap_or_default();
+            let line = first_line(&text);
+            return Err(line.unwrap_or_else(|| format!("`shunt proxy` in {pod} has ended at once")));
+        }
+        begin.truncate(length);
+        let output = Cursor::new(begin).chain(output);
         let mut stream = Some(TokioIo::new(join(output, input)));
         let connector = service_fn(move |_: Uri| {
             // There is one stream. Another would need another process.
@@ -142,26 +163,18 @@ impl Tunnel {
 }
 
 /// Reads the error of a process to its end, so that the process never waits. If it has written none, the text is that
-/// of the status with which it ended.
-fn last_words(process: &mut AttachedProcess) -> JoinHandle<String> {
-    let (stderr, status) = (process.stderr(), process.take_status());
-    tokio::spawn(async move {
-        let mut text = Vec::new();
-        if let Some(mut stderr) = stderr {
-            let mut piece = vec![0; KEPT];
-            while let Ok(length @ 1..) = stderr.read(&mut piece).await {
-                let room = KEPT - text.len();
-                text.extend_from_slice(&piece[..length.min(room)]);
-            }
-        }
-        let status = match status {
-            Some(status) if text.is_empty() => status.await,
-            _ => None,
-        };
-        let message = status.filter(|status| status.status.as_deref() == Some("Failure"));
-        let message = message.and_then(|status| status.message);
-        message.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned())
-    })
+/// of the status with which it has ended.
+async fn last_words(mut error: impl AsyncRead + Unpin, end: End) -> String {
+    let mut text = Vec::new();
+    let mut piece = vec![0; KEPT];
+    while let Ok(length @ 1..) = error.read(&mut piece).await {
+        let room = KEPT - text.len();
+        text.extend_from_slice(&piece[..length.min(room)]);
+    }
+    if text.is_empty() {
+        return end.wait().await.unwrap_or_default();
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Returns the first line of a process' error, in the words of this program.

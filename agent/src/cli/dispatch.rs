@@ -162,7 +162,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Weight(args) => steer::weight(args),
         Command::Confirm(args) => decide::confirm(&args),
         Command::Discard(args) => decide::discard(&args),
-        Command::Proxy(args) => proxy::run(&args),
+        Command::Proxy(args) => Ok(proxy::run(&args)),
         Command::Render(args) => render::run(args),
         Command::Config(args) => Ok(config_command::run(&args, command())),
         Command::Completions(args) => documents::completions(&args, command()),

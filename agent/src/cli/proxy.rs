@@ -29,29 +29,25 @@ pub(crate) struct ProxyArgs {
 }
 
 /// Joins them, until one side ends.
-///
-/// # Errors
-///
-/// If the command cannot even begin.
-pub(crate) fn run(args: &ProxyArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &ProxyArgs) -> ExitCode {
     let ProxyArgs {
         socket: SocketArgs { socket },
     } = args;
     let joined = UnixStream::connect(socket)
         .with_context(|| format!("no agent answers at {}", socket.display()))
-        .and_then(|agent| join(io::stdin(), io::stdout().lock(), agent));
-    Ok(match joined {
+        .and_then(|agent| join(io::stdin(), io::stdout().lock(), &agent));
+    match joined {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(format_args!("error: {}", causes(&error)));
             ExitCode::from(NO_ANSWER)
         }
-    })
+    }
 }
 
 /// Passes on `input` to the agent, and the agent's bytes to `output`. Returns when there are no more of these, or if
 /// the output is closed, whatever the input does.
-fn join(input: impl Read + Send + 'static, output: impl Write, agent: UnixStream) -> Result<()> {
+fn join(input: impl Read + Send + 'static, output: impl Write, agent: &UnixStream) -> Result<()> {
     let requests = agent.try_clone().context("cannot share the connection")?;
     // A thread that waits for its input does not end by itself. It ends with the process.
     thread::Builder::new()
@@ -63,7 +59,7 @@ fn join(input: impl Read + Send + 'static, output: impl Write, agent: UnixStream
             drop(requests.shutdown(Shutdown::Write));
         })
         .context("there is no room for a thread")?;
-    match pass_on(&agent, output) {
+    match pass_on(agent, output) {
         Ok(()) => Ok(()),
         Err(Broken::Reading(error)) => Err(error).context("the connection to the agent is broken"),
         Err(Broken::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -127,7 +123,7 @@ mod tests {
     fn an_answer_that_comes_after_the_end_of_the_input_is_passed_on() {
         let (socket, agent) = answering(b"answer");
         let mut output = Vec::new();
-        join(&b"question"[..], &mut output, socket).unwrap();
+        join(&b"question"[..], &mut output, &socket).unwrap();
         assert_eq!(agent.join().unwrap(), b"question");
         assert_eq!(output, b"answer");
     }
@@ -138,7 +134,7 @@ mod tests {
         let (input, _open) = UnixStream::pair().unwrap();
         drop(agent);
         let mut output = Vec::new();
-        join(input, &mut output, socket).unwrap();
+        join(input, &mut output, &socket).unwrap();
         assert_eq!(output, b"");
     }
 
@@ -147,6 +143,6 @@ mod tests {
         let (socket, mut agent) = UnixStream::pair().unwrap();
         let (input, _open) = UnixStream::pair().unwrap();
         agent.write_all(b"answer").unwrap();
-        join(input, Closed, socket).unwrap();
+        join(input, Closed, &socket).unwrap();
     }
 }

@@ -107,7 +107,7 @@ impl Said {
     #[track_caller]
     fn lines(&self) -> Vec<Value> {
         let lines = self.out.lines();
-        let lines = lines.map(|line| serde_json::from_str(line));
+        let lines = lines.map(serde_json::from_str);
         lines
             .collect::<Result<_, _>>()
             .unwrap_or_else(|error| panic!("{error}: {self:?}"))

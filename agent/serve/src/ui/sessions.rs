@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt::Write as _,
     fs::File,
     io::{self, Read as _},
     sync::{Mutex, PoisonError},
@@ -141,7 +142,11 @@ fn has_tls(headers: &HeaderMap) -> bool {
 fn random<const N: usize>() -> io::Result<String> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        // A string takes whatever is written.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl SignIn {
             Ok(cookie) => with_header(text(StatusCode::OK, ""), SET_COOKIE, cookie),
             Err(error) => text(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                &format!("cannot begin a session: {error}\n"),
+                format!("cannot begin a session: {error}\n"),
             ),
         }
     }
